@@ -1,0 +1,1 @@
+//! The one memory budget for bytes on their way.

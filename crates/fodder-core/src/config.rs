@@ -1,0 +1,127 @@
+//! What a user may set about the engine, with the defaults. Plain data: the binary reads and checks it once.
+
+use crate::layout::Layout;
+use fodder_policy::Policy;
+use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, time::Duration};
+
+/// Everything the engine needs to start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineConfig {
+    /// Where catalogs, the lock and, unless `tiers` says otherwise, the cached bytes live.
+    pub cache_dir: PathBuf,
+    /// Where bytes are kept, fastest first. Empty means one SSD tier in `cache_dir`.
+    pub tiers: Vec<TierConfig>,
+    /// Upper bound of the memory for bytes on their way: fetched, being written, being sent.
+    pub memory_budget_bytes: u64,
+    /// How many requests may be under way at each origin.
+    pub origin_concurrency: usize,
+    /// A read that took longer is logged with what it waited for.
+    #[serde(with = "human_duration")]
+    pub slow_read: Duration,
+}
+
+/// A directory with a medium and a quota.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierConfig {
+    /// The directory. A MEM tier is on a tmpfs such as /dev/shm.
+    pub path: PathBuf,
+    /// What the directory is made of; tiers are used in the order MEM, SSD, HDD.
+    pub medium: Medium,
+    /// The most disk blocks it may hold, as `du` counts them.
+    pub quota_bytes: u64,
+}
+
+/// What a tier is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Medium {
+    /// Memory: a tmpfs.
+    Mem,
+    /// A solid-state disk.
+    Ssd,
+    /// A spinning disk, or anything slower.
+    Hdd,
+}
+
+/// A named origin with a layout, a policy and a quota.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetConfig {
+    /// How clients call it: letters, digits, `-`, `_` and `.`, at most 64 characters.
+    pub name: String,
+    /// Where the data lives: a URI, or a local path.
+    pub origin: String,
+    /// How objects become items.
+    #[serde(default)]
+    pub layout: Layout,
+    /// What stays when the cache is full.
+    #[serde(default)]
+    pub policy: Policy,
+    /// The share of the tiers that is this dataset's own. None: an equal share of what is left.
+    #[serde(default)]
+    pub quota: Option<Quota>,
+    /// How often to look for new, changed and removed objects. None: only when asked.
+    #[serde(default, with = "human_duration::option")]
+    pub refresh_interval: Option<Duration>,
+    /// Read a public bucket without credentials.
+    #[serde(default)]
+    pub anonymous: bool,
+}
+
+/// How much of the tiers a dataset may claim.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quota {
+    /// So many bytes.
+    Bytes(u64),
+    /// This share of the dataset's own size, from 0 to 1 (iCache's cache_ratio).
+    Share(f64),
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            cache_dir: PathBuf::new(),
+            tiers: Vec::new(),
+            memory_budget_bytes: 256 << 20,
+            origin_concurrency: 64,
+            slow_read: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Durations as people write them: `90s`, `5m`, `1h 30m`.
+pub(crate) mod human_duration {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::time::Duration;
+
+    pub(crate) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&humantime::format_duration(*value))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_duration(&text)
+            .map_err(|error| D::Error::custom(format!("{text:?} is not a duration such as 30s or 5m: {error}")))
+    }
+
+    pub(crate) mod option {
+        use super::{Deserialize, Deserializer, Duration, Serializer};
+
+        pub(crate) fn serialize<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => super::serialize(value, serializer),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+            #[derive(Deserialize)]
+            struct Text(#[serde(with = "super")] Duration);
+            Ok(Option::<Text>::deserialize(deserializer)?.map(|Text(duration)| duration))
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Pure decisions about a cache: what stays, and later what answers and what comes next.
+//!
+//! Everything here is a synchronous state machine over dense ids. Nothing here does I/O, reads a clock,
+//! takes a lock or starts a thread: bytes, time and randomness are passed in, which is what lets the same
+//! code run under the engine and under a simulator.
+
+pub mod residency;
+
+pub use residency::{Policy, Pressure, Residency};
