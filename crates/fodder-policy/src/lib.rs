@@ -4,6 +4,8 @@
 //! takes a lock or starts a thread: bytes, time and randomness are passed in, which is what lets the same
 //! code run under the engine and under a simulator.
 
+#![forbid(unsafe_code)]
+
 pub mod residency;
 
-pub use residency::{Policy, Pressure, Residency};
+pub use residency::{Policy, Pressure, Residency, UnknownPolicy};

@@ -3,10 +3,13 @@
 //! One instance decides for one dataset in one tier. Ids are piece ids: dense, starting at 0, growing when
 //! a refresh finds new objects. The caller owns the bytes and the quota; a policy only orders ids.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+mod idset;
 pub mod lru;
 pub mod minio;
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 /// Why the caller asks for a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +24,8 @@ pub enum Pressure {
 /// Decides which of a dataset's pieces stay. See the conformance suite for what every policy promises.
 ///
 /// The caller's side of the contract: `inserted` only for an id that is not resident, `removed` and `hit`
-/// only for one that is, `removed` after acting on each `victim`.
+/// only for one that is, `removed` after acting on each `victim`. Readers race with evictions, so a policy that
+/// is told otherwise ignores it.
 pub trait Residency: Send + fmt::Debug {
     /// A resident piece was read.
     fn hit(&mut self, id: u32);
@@ -53,8 +57,8 @@ pub trait Residency: Send + fmt::Debug {
 }
 
 /// The choice of a residency policy, as it is written in a configuration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Policy {
     /// Fill, then never evict: best for epochs over more data than fits.
     #[default]
@@ -62,3 +66,90 @@ pub enum Policy {
     /// Evict what was used longest ago.
     Lru,
 }
+
+impl Policy {
+    /// Every choice, the default first.
+    pub const ALL: [Self; 2] = [Self::Minio, Self::Lru];
+
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Minio => "minio",
+            Self::Lru => "lru",
+        }
+    }
+
+    /// A new, empty instance.
+    pub fn build(self) -> Box<dyn Residency> {
+        match self {
+            Self::Minio => Box::<minio::Minio>::default(),
+            Self::Lru => Box::<lru::Lru>::default(),
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl From<Policy> for &'static str {
+    fn from(policy: Policy) -> Self {
+        policy.name()
+    }
+}
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        Self::ALL
+            .into_iter()
+            .find(|policy| policy.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| UnknownPolicy(text.into()))
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = UnknownPolicy;
+
+    fn try_from(text: String) -> Result<Self, UnknownPolicy> {
+        text.parse()
+    }
+}
+
+/// The name of a policy that does not exist. Its message lists those that do, and the nearest one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownPolicy(String);
+
+impl UnknownPolicy {
+    /// The existing policy that is spelt most alike, if any is alike at all.
+    pub fn nearest(&self) -> Option<Policy> {
+        let given = self.0.to_ascii_lowercase();
+        Policy::ALL
+            .into_iter()
+            .map(|policy| (strsim::normalized_damerau_levenshtein(&given, policy.name()), policy))
+            .filter(|(likeness, _)| *likeness >= 0.3)
+            .max_by(|(a, _), (b, _)| a.total_cmp(b))
+            .map(|(_, policy)| policy)
+    }
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no residency policy {:?}; choose one of", self.0)?;
+        for (position, policy) in Policy::ALL.into_iter().enumerate() {
+            write!(f, "{} {policy}", if position == 0 { "" } else { "," })?;
+        }
+        match self.nearest() {
+            Some(policy) => write!(f, " (did you mean {policy}?)"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+#[cfg(test)]
+mod tests;
