@@ -1,1 +1,15 @@
-//! placeholder
+//! One node: the doors of an [`Engine`](fodder_core::Engine).
+//!
+//! - [`node`] starts and stops everything here.
+//! - `listener` takes connections on one TCP port and one Unix socket, and tells gRPC from frames by the first bytes.
+//! - `grpc` and `frames` are the two languages spoken there; `rest`, `metrics` and `icache` the others.
+//!
+//! Each door is a thin adapter: it converts, calls the engine, replies, and decides nothing. What must not be here:
+//! anything about how bytes are kept or fetched, and anything about command lines.
+
+mod icache;
+mod metrics;
+pub mod node;
+mod rest;
+
+pub use node::{Addresses, Node, NodeConfig, NodeInfo};

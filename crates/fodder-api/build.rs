@@ -1,0 +1,34 @@
+//! Makes Rust of the protobuf files, without protoc.
+
+use std::path::Path;
+
+/// Messages that commands print as JSON.
+const PRINTED: [&str; 13] = [
+    "StatusReply",
+    "Addresses",
+    "TierStatus",
+    "DatasetConfig",
+    "DatasetConfig.quota",
+    "DatasetStatus",
+    "DatasetStats",
+    "RefreshReply",
+    "StatReply",
+    "ObjectEntry",
+    "ItemEntry",
+    "EvictReply",
+    "VerifyReply",
+];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let files = protox::compile(["fodder/v1/node.proto", "deepcache.proto"], [&root])?;
+    let mut builder = tonic_prost_build::configure().bytes(".").emit_rerun_if_changed(false);
+    for message in PRINTED {
+        builder = builder.type_attribute(format!("fodder.v1.{message}"), "#[derive(serde::Serialize)]");
+    }
+    builder = builder.field_attribute("fodder.v1.DatasetConfig.quota", "#[serde(flatten)]");
+    builder = builder.type_attribute("fodder.v1.DatasetConfig.quota", "#[serde(rename_all = \"snake_case\")]");
+    builder.compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! The framed batch protocol.
