@@ -1,9 +1,29 @@
 //! Where the data really lives. Everything the engine knows of an origin is [`Origin`].
+//!
+//! Behind it stands object_store's trait: its own stores for s3, gcs, azure and http, one for local directories, the
+//! `throttled:` wrapper around any of them. [docs/decisions/0004-origins.md] says why.
+
+mod failure;
+mod local;
+mod name;
+mod patience;
+mod read;
+mod read_only;
+mod redact;
+mod source;
+
+pub use patience::Patience;
 
 use crate::{Error, Result, id::Version};
 use bytes::Bytes;
-use futures::stream::BoxStream;
-use std::ops::Range;
+use futures::{StreamExt, TryStreamExt, future, stream, stream::BoxStream};
+use object_store::{GetOptions, ObjectMeta, path::Path};
+use read::{Reader, Want, version_of};
+use source::Source;
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// One object as the origin lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,36 +45,82 @@ pub struct OriginOptions {
     pub concurrency: usize,
 }
 
+impl Default for OriginOptions {
+    fn default() -> Self {
+        Self { anonymous: false, concurrency: 64 }
+    }
+}
+
 /// A dataset's origin: lists objects, and reads ranges of exactly one version of them.
 #[derive(Debug)]
-pub struct Origin {}
+pub struct Origin {
+    source: Source,
+    reader: Arc<Reader>,
+}
 
 impl Origin {
     /// Opens the origin at `uri`. Does not contact it.
     pub async fn open(uri: &str, options: &OriginOptions) -> Result<Self> {
-        let _ = (uri, options);
-        Err(Error::Internal("not built yet".into()))
+        Self::open_with(uri, options, Patience::default()).await
+    }
+
+    /// Opens the origin at `uri` with other patience than the default.
+    pub async fn open_with(uri: &str, options: &OriginOptions, patience: Patience) -> Result<Self> {
+        let source = Source::open(uri, options, &patience).await?;
+        let reader = Arc::new(Reader::new(Arc::clone(&source.store), patience, options.concurrency));
+        Ok(Self { source, reader })
     }
 
     /// The URI as it may be shown: without credentials.
     pub fn uri(&self) -> &str {
-        ""
+        &self.source.shown
     }
 
     /// What the data's identity hangs on: the URI without credentials and without the `throttled:` wrapper,
     /// normalised, so that the cache of one origin is found again.
     pub fn identity(&self) -> &str {
-        ""
+        &self.source.identity
+    }
+
+    /// How many objects the last listing left out, because their names cannot be told or asked for.
+    pub fn skipped(&self) -> u64 {
+        self.source.skipped.load(Ordering::Relaxed)
     }
 
     /// All objects below the origin, in no particular order.
     pub fn list(&self) -> BoxStream<'_, Result<ObjectEntry>> {
-        Box::pin(futures::stream::empty())
+        if let Some(single) = &self.source.single {
+            return stream::once(self.head(single)).boxed();
+        }
+        self.source.skipped.store(0, Ordering::Relaxed);
+        let entries = self.source.list(&self.reader).try_filter_map(|meta| future::ready(Ok(self.entry(meta))));
+        let end = stream::once(async {
+            let skipped = self.skipped();
+            if skipped > 0 {
+                tracing::warn!(origin = self.uri(), skipped, "objects were left out: their names cannot be asked for");
+            }
+        });
+        entries.chain(end.filter_map(|()| future::ready(None))).boxed()
+    }
+
+    /// An entry of a listing; None for what is no object of this origin.
+    fn entry(&self, meta: ObjectMeta) -> Option<ObjectEntry> {
+        let path = self.source.name(&meta.location);
+        if path.is_none() {
+            self.source.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(ObjectEntry { path: path?, size: meta.size, version: version_of(&meta) })
     }
 
     /// One object as it is now.
     pub async fn head(&self, path: &str) -> Result<ObjectEntry> {
-        Err(Error::NotFound(path.into()))
+        let location = self.location(path)?;
+        let request = || {
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            self.source.store.get_opts(&location, options)
+        };
+        let answer = self.reader.ask(&self.what(path), request).await?;
+        Ok(ObjectEntry { path: path.into(), size: answer.meta.size, version: version_of(&answer.meta) })
     }
 
     /// Reads `range` of one version of an object: exactly that many bytes in order, or an error.
@@ -65,7 +131,20 @@ impl Origin {
         version: &Version,
         range: Range<u64>,
     ) -> Result<BoxStream<'static, Result<Bytes>>> {
-        let _ = (path, version, range);
-        Err(Error::Internal("not built yet".into()))
+        let location = self.location(path)?;
+        let want = Want { location, what: self.what(path), version: version.clone(), range };
+        Arc::clone(&self.reader).get(want).await
+    }
+
+    /// The store's name for an object; one that would leave the origin does not exist.
+    fn location(&self, path: &str) -> Result<Path> {
+        let location = self.source.location(path);
+        location
+            .ok_or_else(|| Error::NotFound(format!("{} does not exist: no object has such a name", self.what(path))))
+    }
+
+    /// An object as errors name it.
+    fn what(&self, path: &str) -> String {
+        format!("{path:?} of {}", self.uri())
     }
 }

@@ -1,0 +1,214 @@
+//! A directory as an object store: every read checked against the file it began with.
+//!
+//! object_store's own local store is not used: it streams 8 KiB at a time, one unreadable name ends its whole listing,
+//! and it does not notice that a file was written to while it was read.
+
+mod walk;
+
+use super::{name, read_only::unsupported};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream, stream::BoxStream};
+use object_store::{
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
+};
+use std::{
+    fmt,
+    fs::{File, Metadata},
+    io,
+    ops::Range,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path as FsPath, PathBuf},
+    sync::{Arc, atomic::AtomicU64},
+};
+
+const STORE: &str = "local";
+
+/// Bytes read at a time: large enough that the hop to a blocking thread does not show.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The files below a directory.
+#[derive(Debug)]
+pub(super) struct Local {
+    root: PathBuf,
+    skipped: Arc<AtomicU64>,
+}
+
+impl Local {
+    /// The files below `root`. Names that cannot be told are counted in `skipped`.
+    pub(super) fn new(root: PathBuf, skipped: Arc<AtomicU64>) -> Self {
+        Self { root, skipped }
+    }
+
+    /// The file at a location: always below the root, because a location has no `..` and no empty parts.
+    fn file(&self, location: &Path) -> Result<PathBuf> {
+        let name = name::unescape(location.as_ref())
+            .ok_or_else(|| failed(io::Error::other("the name is not one that was listed")))?;
+        Ok(self.root.join(name))
+    }
+}
+
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Local({})", self.root.display())
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Local {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let (path, location) = (self.file(location)?, location.clone());
+        blocking(move || {
+            let file = open(&path)?;
+            let metadata = file.metadata().map_err(failed)?;
+            if !metadata.is_file() {
+                return Err(not_found(&path, io::Error::other("it is not a plain file")));
+            }
+            let meta = object_meta(location, &metadata)?;
+            options.check_preconditions(&meta)?;
+            let range = match &options.range {
+                Some(object_store::GetRange::Bounded(range)) => range.clone(),
+                Some(_) => return Err(unsupported("a range without both ends", STORE)),
+                None => 0..meta.size,
+            };
+            if range.end > meta.size {
+                return Err(changed(&path));
+            }
+            let payload = if options.head {
+                GetResultPayload::Stream(stream::empty().boxed())
+            } else {
+                // The first bytes are read here, so that a small file costs one hop.
+                let mut body = Body { file, path, stamp: Stamp::of(&metadata), rest: range.clone() };
+                let first = body.read()?;
+                GetResultPayload::Stream(first.map_or_else(|| stream::empty().boxed(), |first| body.into_stream(first)))
+            };
+            Ok(GetResult { payload, meta, range, attributes: Attributes::new(), extensions: Default::default() })
+        })
+        .await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let prefix = prefix.map(ToString::to_string).unwrap_or_default();
+        walk::walk(self.root.clone(), prefix, Arc::clone(&self.skipped))
+    }
+
+    async fn list_with_delimiter(&self, _prefix: Option<&Path>) -> Result<ListResult> {
+        Err(unsupported("listing one level", STORE))
+    }
+
+    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(unsupported("writing", STORE))
+    }
+
+    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(unsupported("writing", STORE))
+    }
+
+    fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        stream::once(async { Err(unsupported("deleting", STORE)) }).boxed()
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
+        Err(unsupported("copying", STORE))
+    }
+}
+
+/// What tells one version of a file from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    seconds: i64,
+    nanos: i64,
+    size: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        let (inode, size) = (metadata.ino(), metadata.size());
+        Self { inode, seconds: metadata.mtime(), nanos: metadata.mtime_nsec(), size }
+    }
+
+    fn etag(&self) -> String {
+        let nanos = i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos);
+        format!("\"{:x}-{nanos:x}-{:x}\"", self.inode, self.size)
+    }
+}
+
+fn object_meta(location: Path, metadata: &Metadata) -> Result<ObjectMeta> {
+    Ok(ObjectMeta {
+        location,
+        last_modified: metadata.modified().map_err(failed)?.into(),
+        size: metadata.len(),
+        e_tag: Some(Stamp::of(metadata).etag()),
+        version: None,
+    })
+}
+
+/// A read under way: a file, what it was when it was opened, and what is still to be read of it.
+struct Body {
+    file: File,
+    path: PathBuf,
+    stamp: Stamp,
+    rest: Range<u64>,
+}
+
+impl Body {
+    /// The next bytes, None at the end. The file is looked at after they were read: a writer changes the time before
+    /// the bytes, so bytes of another version are never handed out.
+    fn read(&mut self) -> Result<Option<Bytes>> {
+        let length = (self.rest.end - self.rest.start).min(CHUNK_BYTES) as usize;
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut buffer = Vec::with_capacity(length);
+        while buffer.len() < length {
+            let at = self.rest.start + buffer.len() as u64;
+            match rustix::io::pread(&self.file, rustix::buffer::spare_capacity(&mut buffer), at) {
+                Ok(0) => return Err(changed(&self.path)),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+        buffer.truncate(length);
+        if Stamp::of(&self.file.metadata().map_err(failed)?) != self.stamp {
+            return Err(changed(&self.path));
+        }
+        self.rest.start += length as u64;
+        Ok(Some(buffer.into()))
+    }
+
+    fn into_stream(self, first: Bytes) -> BoxStream<'static, Result<Bytes>> {
+        let rest = stream::try_unfold(self, |mut body| blocking(move || Ok(body.read()?.map(|bytes| (bytes, body)))));
+        stream::once(async { Ok(first) }).chain(rest).boxed()
+    }
+}
+
+/// Opens a file for reading; does not wait for a writer if it is a pipe.
+fn open(path: &FsPath) -> Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
+            not_found(path, error)
+        }
+        // A socket.
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => not_found(path, error),
+        _ => failed(error),
+    })
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await?
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::Generic { store: STORE, source: error.into() }
+}
+
+fn not_found(path: &FsPath, error: io::Error) -> Error {
+    Error::NotFound { path: path.display().to_string(), source: error.into() }
+}
+
+fn changed(path: &FsPath) -> Error {
+    Error::Precondition { path: path.display().to_string(), source: "the file changed while it was read".into() }
+}

@@ -1,0 +1,185 @@
+//! A local directory as an origin.
+#![allow(clippy::unwrap_used)]
+
+use fodder_core::{
+    Error,
+    id::Version,
+    origin::{ObjectEntry, Origin, OriginOptions},
+};
+use futures::{StreamExt, TryStreamExt};
+use std::{fs, io::Write, os::unix::ffi::OsStrExt, path::Path};
+
+async fn open(path: &Path) -> Origin {
+    Origin::open(path.to_str().unwrap(), &OriginOptions::default()).await.unwrap()
+}
+
+async fn list(origin: &Origin) -> Vec<ObjectEntry> {
+    let mut entries: Vec<_> = origin.list().try_collect().await.unwrap();
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
+    entries
+}
+
+async fn read(origin: &Origin, entry: &ObjectEntry, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {
+    let chunks: Vec<_> = origin.get(&entry.path, &entry.version, range).await?.try_collect().await?;
+    Ok(chunks.concat())
+}
+
+#[tokio::test]
+async fn every_readable_file_is_listed_and_read_by_the_name_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = [
+        "a",
+        "sub/b",
+        "new\nline",
+        "tab\t",
+        "100%",
+        "a#12",
+        "q?x=1",
+        "ünï",
+        "sp ace",
+        "%2e%2e",
+        "\u{F8FA}0a",
+        "...",
+        "-",
+    ];
+    for name in names {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name.repeat(3)).unwrap();
+    }
+    fs::write(dir.path().join("empty"), "").unwrap();
+    let long = "n".repeat(255);
+    fs::write(dir.path().join(&long), "long").unwrap();
+
+    let origin = open(dir.path()).await;
+    let entries = list(&origin).await;
+    let mut expected: Vec<_> = names.into_iter().chain(["empty", &long]).map(String::from).collect();
+    expected.sort();
+    assert_eq!(entries.iter().map(|entry| entry.path.clone()).collect::<Vec<_>>(), expected);
+    for entry in &entries {
+        let bytes = fs::read(dir.path().join(&entry.path)).unwrap();
+        assert_eq!(entry.size, bytes.len() as u64);
+        assert_eq!(read(&origin, entry, 0..entry.size).await.unwrap(), bytes, "{:?}", entry.path);
+        assert_eq!(&origin.head(&entry.path).await.unwrap(), entry);
+    }
+    assert_eq!(origin.skipped(), 0);
+}
+
+#[tokio::test]
+async fn links_are_followed_and_special_files_and_unspeakable_names_left_out() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("far"), "far").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("near"), "near").unwrap();
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    link(outside.path(), "elsewhere");
+    link(Path::new("near"), "alias");
+    link(dir.path(), "loop");
+    link(Path::new("nothing"), "broken");
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+    fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"not \xff utf-8")), "x").unwrap();
+
+    let origin = open(dir.path()).await;
+    let entries = list(&origin).await;
+    assert_eq!(entries.iter().map(|entry| &*entry.path).collect::<Vec<_>>(), ["alias", "elsewhere/far", "near"]);
+    assert_eq!(origin.skipped(), 1);
+    assert_eq!(read(&origin, &entries[1], 0..3).await.unwrap(), b"far");
+    assert!(matches!(origin.head("socket").await, Err(Error::NotFound(_))));
+}
+
+#[tokio::test]
+async fn no_name_leads_out_of_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("secret"), "s").unwrap();
+    fs::create_dir(dir.path().join("data")).unwrap();
+    let origin = open(&dir.path().join("data")).await;
+    let secret = dir.path().join("secret");
+    for name in [
+        "../secret",
+        "./../secret",
+        "/../secret",
+        secret.to_str().unwrap(),
+        "..",
+        ".",
+        "",
+        "/",
+        "a//b",
+        "\0",
+        &"x".repeat(300),
+    ] {
+        assert!(matches!(origin.head(name).await, Err(Error::NotFound(_))), "{name:?}");
+        let got = origin.get(name, &Version("\"1\"".into()), 0..1).await;
+        assert!(matches!(got.err(), Some(Error::NotFound(_))), "{name:?}");
+    }
+}
+
+#[tokio::test]
+async fn ranges_are_exact_and_one_past_the_end_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..3_000_001_u32).map(|n| (n * 7 % 251) as u8).collect();
+    fs::write(dir.path().join("big"), &bytes).unwrap();
+    let origin = open(dir.path()).await;
+    let entry = origin.head("big").await.unwrap();
+    for range in [0..0, 0..1, 5..5, 1_048_575..1_048_577, 0..3_000_001, 2_999_999..3_000_001] {
+        let got = read(&origin, &entry, range.clone()).await.unwrap();
+        assert_eq!(got, &bytes[range.start as usize..range.end as usize], "{range:?}");
+    }
+    assert!(read(&origin, &entry, 3_000_000..3_000_002).await.is_err());
+}
+
+#[tokio::test]
+async fn a_changed_file_is_stale_also_when_it_changes_while_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    fs::write(&path, vec![1; 4 << 20]).unwrap();
+    let origin = open(dir.path()).await;
+    let entry = origin.head("f").await.unwrap();
+
+    let mut body = origin.get("f", &entry.version, 0..4 << 20).await.unwrap();
+    assert!(body.next().await.unwrap().unwrap().iter().all(|byte| *byte == 1));
+    fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(&vec![2; 4 << 20]).unwrap();
+    let rest: Result<Vec<_>, _> = body.try_collect().await;
+    assert!(matches!(rest, Err(Error::Stale(_))), "{rest:?}");
+    assert!(matches!(origin.get("f", &entry.version, 0..1).await.err(), Some(Error::Stale(_))));
+
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(origin.get("f", &entry.version, 0..1).await.err(), Some(Error::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_said_to_be_missing_and_one_file_is_an_origin_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let gone = dir.path().join("gone");
+    let error = Origin::open(gone.to_str().unwrap(), &OriginOptions::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::NotFound(text) if text.contains("gone")), "{error}");
+
+    fs::write(dir.path().join("one.tar"), "one").unwrap();
+    fs::write(dir.path().join("other.tar"), "other").unwrap();
+    let origin = open(&dir.path().join("one.tar")).await;
+    let entries = list(&origin).await;
+    assert_eq!(entries.len(), 1);
+    assert_eq!((&*entries[0].path, entries[0].size), ("one.tar", 3));
+    assert_eq!(read(&origin, &entries[0], 0..3).await.unwrap(), b"one");
+    let empty = tempfile::tempdir().unwrap();
+    assert!(list(&open(empty.path()).await).await.is_empty());
+}
+
+#[tokio::test]
+async fn every_spelling_of_a_directory_is_one_identity() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("d")).unwrap();
+    let path = dir.path().display();
+    let mut identities = Vec::new();
+    for uri in [
+        format!("{path}/d"),
+        format!("{path}/d/"),
+        format!("{path}/./d/../d"),
+        format!("file://{path}/d"),
+        format!("local://{path}/d"),
+    ] {
+        let origin = Origin::open(&uri, &OriginOptions::default()).await.unwrap();
+        identities.push(origin.identity().to_owned());
+    }
+    identities.dedup();
+    assert_eq!(identities.len(), 1, "{identities:?}");
+}
