@@ -1,1 +1,74 @@
-//! The framed batch protocol.
+//! The framed batch protocol: bytes in bulk, beside gRPC and on the same addresses.
+//!
+//! docs/decisions/0005 says why it exists. [`FrameClient`] is its blocking client; the codec here is what both sides
+//! share. It is spoken over TCP and over the Unix socket; leases need the Unix socket.
+//!
+//! # Layout
+//!
+//! All numbers are little-endian. A client begins with a hello, the node answers with one, then each side sends frames:
+//!
+//! ```text
+//! hello of the client   0 "FODR"  4 oldest version u16  6 newest version u16
+//! hello of the node     0 "FODR"  4 version u16 (0: none in common, and the connection ends)  6 newest version u16
+//!
+//! request      0 bytes behind these 16 u32   4 request u32   8 op u8   9 zero [3]   12 handle u32
+//!   1 OPEN     16 flags u8 (1: a snapshot is named)  17 snapshot [16]  33 dataset utf-8        -> OPENED
+//!   2 CLOSE                                                                                    -> DONE
+//!   3 GET      16 ids u64 ...                                                                  -> ITEM ... one for each id
+//!   4 READ     16 offset u64  24 length u64 (0: to the end)  32 target                         -> ITEM ...
+//!   5 LEASE    16 targets ... (ids u64 of items, at most 64)                                   -> LEASE ... one for each
+//!   6 LEASE_PATH  16 path utf-8                                                                -> LEASE
+//!   7 RETURN   16 leases u64 ...                                                               no reply
+//!   8 PING                                                                                     -> DONE
+//!   target     0 kind u8 (0: item, 1: path)  1 id u64 | path utf-8
+//!
+//! reply        0 bytes behind these 16 u32   4 request u32   8 kind u8   9 source u8   10 status u8   11 flags u8
+//!              12 index u32
+//!   1 OPENED   16 handle u32  20 objects u32  24 snapshot [16]  40 items u64
+//!   2 DONE
+//!   3 ITEM     16 label u32  20 zero u32  24 asked u64  32 served u64  40 size u64  48 bytes, or text if status is not 0
+//!   4 LEASE    16 label u32  20 zero u32  24 asked u64  32 served u64  40 lease u64  48 object's size u64
+//!              56 offset u64  64 length u64  72 text if status is not 0
+//!   5 ERROR    16 text
+//! ```
+//!
+//! `source` is a number of [`Source`](crate::Source), `status` one of [`ErrorCode`](crate::v1::ErrorCode), `index` the
+//! place of the id in the request. Flags: 1 there is a label; 2 the item goes on in the next frame, which continues its
+//! bytes; 4 a file descriptor came with the frame. `size` is the whole item's. For an object asked for by its path,
+//! `asked` and `served` are [`NO_ITEM`]. A failed item voids the parts of it that came before. An ERROR answers a
+//! request as a whole; with request 0 it is about the connection, which ends behind it.
+//!
+//! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
+
+mod batch;
+mod client;
+mod codec;
+mod lease;
+mod socket;
+
+pub use batch::{Batch, BatchItem};
+pub use client::{FrameClient, Opened};
+pub use codec::{
+    BadFrame, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead, Request, RequestHead,
+    TargetRef,
+};
+pub use lease::{Lease, LeaseCache, Leased};
+pub use socket::Socket;
+
+/// The first bytes of every connection, from both sides.
+pub const MAGIC: [u8; 4] = *b"FODR";
+
+/// The versions this code speaks, oldest and newest.
+pub const VERSIONS: (u16, u16) = (1, 1);
+
+/// Stands for the item of an object that was asked for by its path.
+pub const NO_ITEM: u64 = u64::MAX;
+
+/// The longest a request may be behind its head: as many ids as are allowed.
+pub const MAX_REQUEST_BYTES: u32 = (crate::MAX_IDS * 8) as u32;
+
+/// The most a reply may carry behind its head: a part of an item, and its own head.
+pub const MAX_REPLY_BYTES: u32 = (1 << 20) + 4096;
+
+/// The most leases one request may ask for: each brings a file descriptor, and the kernel takes 253 in one message.
+pub const MAX_LEASES: usize = 64;

@@ -1,0 +1,193 @@
+//! Where the items of one answer land: one buffer, used again for every batch, in which items are slices.
+//!
+//! Bytes are received straight behind each other, heads and all, in as few calls as the kernel allows; nothing is
+//! allocated or copied for an item. The buffer grows by what has arrived, never by what a length announces.
+
+use super::{ItemHead, Kind, ReplyHead, socket::Socket};
+use crate::{Error, Result, Source, v1::ErrorCode};
+use std::ops::Range;
+
+/// Free room that is kept for the next receive.
+const ROOM_BYTES: usize = 256 << 10;
+
+/// The most one answer may have, unless told otherwise.
+const MAX_BYTES: usize = 2 << 30;
+
+/// The items of one answer, in the order asked.
+#[derive(Debug)]
+pub struct Batch {
+    /// Always initialised to its full length, so that receiving needs no clearing.
+    buffer: Vec<u8>,
+    filled: usize,
+    entries: Vec<Entry>,
+    max_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    head: ItemHead,
+    label: Option<u32>,
+    source: Source,
+    status: ErrorCode,
+    range: Range<usize>,
+}
+
+/// One item of a batch.
+#[derive(Debug, Clone)]
+pub struct BatchItem<'a> {
+    /// The id that was asked for; [`super::NO_ITEM`] for an object by its path.
+    pub asked: u64,
+    /// The id of the item that these bytes are.
+    pub served: u64,
+    /// Its class, where the layout has classes.
+    pub label: Option<u32>,
+    /// Where the bytes came from.
+    pub source: Source,
+    /// The bytes, in the batch's buffer. One item's failure is not the others'.
+    pub data: Result<&'a [u8]>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::with_limit(MAX_BYTES)
+    }
+}
+
+impl Batch {
+    /// An empty batch that grows as needed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty batch that grows to at most `max_bytes`; a larger answer is an error.
+    pub fn with_limit(max_bytes: usize) -> Self {
+        Self { buffer: Vec::new(), filled: 0, entries: Vec::new(), max_bytes }
+    }
+
+    /// How many items it holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The item at a place in the request.
+    pub fn get(&self, index: usize) -> Option<BatchItem<'_>> {
+        let Entry { head, label, source, status, range } = self.entries.get(index)?;
+        let bytes = &self.buffer[range.clone()];
+        let data = match status {
+            ErrorCode::Unspecified => Ok(bytes),
+            code => Err(Error::from_code(*code, String::from_utf8_lossy(bytes).into_owned())),
+        };
+        Some(BatchItem { asked: head.asked, served: head.served, label: *label, source: *source, data })
+    }
+
+    /// The items, in the order asked.
+    pub fn iter(&self) -> impl Iterator<Item = BatchItem<'_>> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+
+    /// Bytes of memory it holds on to.
+    pub fn capacity_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Receives the answer to a request for `count` items. An error for the request as a whole leaves the connection
+    /// usable (`Ok(Err(_))`); anything else that goes wrong does not.
+    pub(super) fn receive(&mut self, socket: &mut Socket, request: u32, count: usize) -> Result<Result<()>> {
+        self.entries.clear();
+        self.filled = 0;
+        let mut parsed = 0;
+        let mut open = false;
+        while self.entries.len() < count || open {
+            let frame = self.frame(socket, parsed)?;
+            let body = parsed + ReplyHead::BYTES..parsed + ReplyHead::BYTES + frame.body_bytes as usize;
+            parsed = body.end;
+            match frame.kind {
+                Kind::Item if frame.request == request => open = self.accept(&frame, body, open)?,
+                Kind::Error if frame.request == request || frame.request == 0 => {
+                    let text = String::from_utf8_lossy(&self.buffer[body]).into_owned();
+                    let error = Error::from_code(frame.status, text);
+                    self.entries.clear();
+                    return if frame.request == 0 { Err(error) } else { Ok(Err(error)) };
+                }
+                _ => return Err(strange()),
+            }
+        }
+        if parsed != self.filled {
+            return Err(strange());
+        }
+        Ok(Ok(()))
+    }
+
+    /// Takes in a frame whose body lies in the buffer; true if the item goes on in the next.
+    fn accept(&mut self, frame: &ReplyHead, body: Range<usize>, open: bool) -> Result<bool> {
+        let head = self.buffer[body.start..body.start + ItemHead::BYTES].try_into().expect("a head's bytes");
+        let head = ItemHead::decode(head);
+        let data = body.start + ItemHead::BYTES..body.end;
+        let index = self.entries.len() - usize::from(open);
+        if frame.index as usize != index {
+            return Err(strange());
+        }
+        let failed = frame.status != ErrorCode::Unspecified;
+        if open && !failed {
+            let entry = self.entries.last_mut().expect("an open item is in the list");
+            let end = entry.range.end;
+            self.buffer.copy_within(data.clone(), end);
+            entry.range.end += data.len();
+            // The slowest source is the later one in the list of sources.
+            if frame.source as i32 > entry.source as i32 {
+                entry.source = frame.source;
+            }
+        } else {
+            if open {
+                self.entries.pop();
+            }
+            let label = frame.flags.label.then_some(head.label);
+            let (source, status) = (frame.source, frame.status);
+            self.entries.push(Entry { head, label, source, status, range: data });
+        }
+        let entry = self.entries.last().expect("just put there");
+        let more = frame.flags.more && !failed;
+        let (have, size) = (entry.range.len() as u64, entry.head.size);
+        if !failed && (have > size || (have < size) != more) {
+            return Err(Error::Internal(format!("the node sent {have} bytes of an item of {size}")));
+        }
+        Ok(more)
+    }
+
+    /// The frame that begins at `at`, once all of it is in the buffer.
+    fn frame(&mut self, socket: &mut Socket, at: usize) -> Result<ReplyHead> {
+        self.fill(socket, at + ReplyHead::BYTES)?;
+        let head = self.buffer[at..at + ReplyHead::BYTES].try_into().expect("a head's bytes");
+        let head = ReplyHead::decode(head).map_err(|bad| Error::Internal(format!("the node sent {bad}")))?;
+        self.fill(socket, at + ReplyHead::BYTES + head.body_bytes as usize)?;
+        Ok(head)
+    }
+
+    fn fill(&mut self, socket: &mut Socket, until: usize) -> Result<()> {
+        while self.filled < until {
+            if self.buffer.len() - self.filled < ROOM_BYTES {
+                let length = (self.buffer.len() * 2).max(4 * ROOM_BYTES).min(self.max_bytes);
+                if length <= self.filled {
+                    let most = self.max_bytes;
+                    return Err(Error::Full(format!("the answer has more than {most} bytes: ask for fewer items")));
+                }
+                self.buffer.resize(length, 0);
+            }
+            let received = socket.receive(&mut self.buffer[self.filled..]).map_err(super::client::lost)?;
+            if received == 0 {
+                return Err(super::client::ended());
+            }
+            self.filled += received;
+        }
+        Ok(())
+    }
+}
+
+fn strange() -> Error {
+    Error::Internal("the node answered something else than what was asked".into())
+}

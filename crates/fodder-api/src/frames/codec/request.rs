@@ -1,0 +1,255 @@
+//! What a client asks.
+
+use super::{Result, bad, u32_at, u64_at};
+use crate::{
+    MAX_IDS, MAX_PATH_BYTES, Target,
+    frames::{MAX_LEASES, MAX_REQUEST_BYTES},
+};
+
+pub(super) const OPEN: u8 = 1;
+pub(super) const CLOSE: u8 = 2;
+pub(super) const GET: u8 = 3;
+pub(super) const READ: u8 = 4;
+pub(super) const LEASE: u8 = 5;
+pub(super) const LEASE_PATH: u8 = 6;
+pub(super) const RETURN: u8 = 7;
+pub(super) const PING: u8 = 8;
+
+/// The first 16 bytes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestHead {
+    /// How many bytes follow.
+    pub body_bytes: u32,
+    /// The client's number for it; replies carry it. Not 0.
+    pub request: u32,
+    /// What is asked.
+    pub op: u8,
+    /// The handle it is about; 0 where there is none.
+    pub handle: u32,
+}
+
+impl RequestHead {
+    /// Bytes of a head.
+    pub const BYTES: usize = 16;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.body_bytes.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.request.to_le_bytes());
+        bytes[8] = self.op;
+        bytes[12..].copy_from_slice(&self.handle.to_le_bytes());
+        bytes
+    }
+
+    /// From what was received; the length is within bounds.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self> {
+        let head =
+            Self { body_bytes: u32_at(bytes, 0), request: u32_at(bytes, 4), op: bytes[8], handle: u32_at(bytes, 12) };
+        if head.body_bytes > MAX_REQUEST_BYTES {
+            return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
+        }
+        if head.request == 0 || !(OPEN..=PING).contains(&head.op) || bytes[9..12] != [0; 3] {
+            return bad("a request that this version does not know");
+        }
+        Ok(head)
+    }
+}
+
+/// Packed ids, as they came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids<'a>(&'a [u8]);
+
+impl<'a> Ids<'a> {
+    fn decode(body: &'a [u8], most: usize) -> Result<Self> {
+        if !body.len().is_multiple_of(8) || body.len() / 8 > most {
+            return bad(format!("{} bytes of ids, and {most} ids of 8 bytes are allowed", body.len()));
+        }
+        Ok(Self(body))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The id at an index below the length.
+    pub fn get(&self, index: usize) -> u64 {
+        u64_at(self.0, index * 8)
+    }
+
+    /// In the order asked.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<'a> {
+        self.0.chunks_exact(8).map(|id| u64_at(id, 0))
+    }
+}
+
+/// An item or an object, borrowed from a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetRef<'a> {
+    /// The object at a path.
+    Path(&'a str),
+    /// The item with an id.
+    Item(u64),
+}
+
+impl<'a> From<&'a Target> for TargetRef<'a> {
+    fn from(target: &'a Target) -> Self {
+        match target {
+            Target::Path(path) => Self::Path(path),
+            Target::Item(item) => Self::Item(*item),
+        }
+    }
+}
+
+/// A request, decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Opens a dataset at a snapshot, or at its newest.
+    Open {
+        /// The dataset's name.
+        dataset: &'a str,
+        /// The snapshot.
+        snapshot: Option<[u8; 16]>,
+    },
+    /// Gives a handle back.
+    Close,
+    /// Asks for items.
+    Get {
+        /// Their ids.
+        ids: Ids<'a>,
+    },
+    /// Asks for a range.
+    Read {
+        /// Of what.
+        target: TargetRef<'a>,
+        /// From where.
+        offset: u64,
+        /// How much; 0 means to the end.
+        length: u64,
+    },
+    /// Asks for leases on the objects of items.
+    Lease {
+        /// The items' ids.
+        ids: Ids<'a>,
+    },
+    /// Asks for a lease on an object.
+    LeasePath {
+        /// Its path.
+        path: &'a str,
+    },
+    /// Gives leases back.
+    Return {
+        /// Their numbers.
+        leases: Ids<'a>,
+    },
+    /// Asks whether the node is there.
+    Ping,
+}
+
+/// A path or a name: text of a bounded length.
+fn text(bytes: &[u8], most: usize) -> Result<&str> {
+    if bytes.len() > most {
+        return bad(format!("a path or name of {} bytes, and {most} are allowed", bytes.len()));
+    }
+    std::str::from_utf8(bytes).or_else(|_| bad("a path or name that is not UTF-8"))
+}
+
+/// The longest name of a dataset in a request.
+const MAX_NAME_BYTES: usize = 255;
+
+impl<'a> Request<'a> {
+    /// From a head's op and the bytes behind it.
+    pub fn decode(op: u8, body: &'a [u8]) -> Result<Self> {
+        Ok(match op {
+            OPEN => {
+                let Some((head, name)) = body.split_at_checked(17) else { return bad("an open cut short") };
+                let snapshot = <[u8; 16]>::try_from(&head[1..]).expect("sixteen bytes");
+                let snapshot = match head[0] {
+                    0 => None,
+                    1 => Some(snapshot),
+                    _ => return bad("an open with unknown flags"),
+                };
+                Self::Open { dataset: text(name, MAX_NAME_BYTES)?, snapshot }
+            }
+            CLOSE if body.is_empty() => Self::Close,
+            GET => Self::Get { ids: Ids::decode(body, MAX_IDS)? },
+            READ => {
+                let Some((head, target)) = body.split_at_checked(16) else { return bad("a read cut short") };
+                let target = match target.split_first() {
+                    Some((0, id)) if id.len() == 8 => TargetRef::Item(u64_at(id, 0)),
+                    Some((1, path)) => TargetRef::Path(text(path, MAX_PATH_BYTES)?),
+                    _ => return bad("a read of nothing"),
+                };
+                Self::Read { target, offset: u64_at(head, 0), length: u64_at(head, 8) }
+            }
+            LEASE => Self::Lease { ids: Ids::decode(body, MAX_LEASES)? },
+            LEASE_PATH => Self::LeasePath { path: text(body, MAX_PATH_BYTES)? },
+            RETURN => Self::Return { leases: Ids::decode(body, MAX_IDS)? },
+            PING if body.is_empty() => Self::Ping,
+            _ => return bad("a request that this version does not know"),
+        })
+    }
+
+    /// Appends a whole request frame to `out`. Bounds are the caller's to keep; the other side checks them.
+    pub fn encode(&self, request: u32, handle: u32, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; RequestHead::BYTES]);
+        let op = match self {
+            Self::Open { dataset, snapshot } => {
+                out.push(u8::from(snapshot.is_some()));
+                out.extend_from_slice(&snapshot.unwrap_or_default());
+                out.extend_from_slice(dataset.as_bytes());
+                OPEN
+            }
+            Self::Close => CLOSE,
+            Self::Get { ids } => {
+                out.extend_from_slice(ids.0);
+                GET
+            }
+            Self::Read { target, offset, length } => {
+                out.extend_from_slice(&offset.to_le_bytes());
+                out.extend_from_slice(&length.to_le_bytes());
+                match target {
+                    TargetRef::Item(id) => {
+                        out.push(0);
+                        out.extend_from_slice(&id.to_le_bytes());
+                    }
+                    TargetRef::Path(path) => {
+                        out.push(1);
+                        out.extend_from_slice(path.as_bytes());
+                    }
+                }
+                READ
+            }
+            Self::Lease { ids } => {
+                out.extend_from_slice(ids.0);
+                LEASE
+            }
+            Self::LeasePath { path } => {
+                out.extend_from_slice(path.as_bytes());
+                LEASE_PATH
+            }
+            Self::Return { leases } => {
+                out.extend_from_slice(leases.0);
+                RETURN
+            }
+            Self::Ping => PING,
+        };
+        let body_bytes = (out.len() - start - RequestHead::BYTES) as u32;
+        let head = RequestHead { body_bytes, request, op, handle }.encode();
+        out[start..start + RequestHead::BYTES].copy_from_slice(&head);
+    }
+}
+
+/// Ids packed for a request, into a buffer that is used again.
+pub(in crate::frames) fn pack<'a>(ids: &[u64], into: &'a mut Vec<u8>) -> Ids<'a> {
+    into.clear();
+    into.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+    Ids(into)
+}

@@ -1,0 +1,111 @@
+#![allow(clippy::unwrap_used)]
+use super::{
+    request::{GET, LEASE, LEASE_PATH},
+    *,
+};
+use crate::{
+    MAX_PATH_BYTES, Source,
+    frames::{MAX_LEASES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES},
+    v1::ErrorCode,
+};
+use proptest::prelude::*;
+
+fn text(most: usize) -> impl Strategy<Value = String> {
+    proptest::collection::vec(any::<char>(), 0..most / 4).prop_map(String::from_iter)
+}
+
+/// Encodes, cuts the head off, decodes, and compares.
+fn round_trip(request: Request<'_>, number: u32, handle: u32) {
+    let mut frame = vec![7; 3];
+    request.encode(number, handle, &mut frame);
+    let (head, body) = frame[3..].split_at(RequestHead::BYTES);
+    let head = RequestHead::decode(head.try_into().unwrap()).unwrap();
+    assert_eq!((head.request, head.handle, head.body_bytes as usize), (number, handle, body.len()));
+    assert_eq!(Request::decode(head.op, body).unwrap(), request);
+}
+
+proptest! {
+    #[test]
+    fn a_request_is_decoded_as_it_was_encoded(
+        name in text(255), path in text(4096), ids in proptest::collection::vec(any::<u64>(), 0..64),
+        snapshot in any::<Option<[u8; 16]>>(), numbers in any::<(u64, u64, u64)>(), number in 1u32.., handle: u32,
+    ) {
+        let mut packed = Vec::new();
+        let ids = pack(&ids, &mut packed);
+        let (item, offset, length) = numbers;
+        for request in [
+            Request::Open { dataset: &name, snapshot },
+            Request::Close,
+            Request::Get { ids },
+            Request::Read { target: TargetRef::Item(item), offset, length },
+            Request::Read { target: TargetRef::Path(&path), offset, length },
+            Request::Lease { ids },
+            Request::LeasePath { path: &path },
+            Request::Return { leases: ids },
+            Request::Ping,
+        ] {
+            round_trip(request, number, handle);
+        }
+    }
+
+    #[test]
+    fn heads_are_decoded_as_they_were_encoded(
+        numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
+        kind in 1u8..=5, source in 0i32..=6, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        snapshot: [u8; 16],
+    ) {
+        let [asked, served, size, lease, object_bytes, offset] = numbers;
+        let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error];
+        let head = ReplyHead {
+            body_bytes: body,
+            request,
+            kind: kinds[usize::from(kind) - 1],
+            source: Source::try_from(source).unwrap(),
+            status: ErrorCode::try_from(status).unwrap(),
+            flags: Flags { label: flags.0, more: flags.1, descriptor: flags.2 },
+            index,
+        };
+        assert_eq!(ReplyHead::decode(&head.encode()).unwrap(), head);
+        let item = ItemHead { label, asked, served, size };
+        assert_eq!(ItemHead::decode(&item.encode()), item);
+        let lease = LeaseHead { label, asked, served, lease, object_bytes, offset, length: size };
+        assert_eq!(LeaseHead::decode(&lease.encode()), lease);
+        let opened = OpenedHead { handle: label, objects: index, snapshot, items: size };
+        assert_eq!(OpenedHead::decode(&opened.encode()), opened);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_never_more_than_an_error(
+        bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
+    ) {
+        let _ = Request::decode(op, &bytes);
+        let _ = Request::decode(op % 10, &bytes);
+        let _ = RequestHead::decode(&head);
+        let _ = ReplyHead::decode(&head);
+        let _ = Hello::decode(&hello);
+        let _ = HelloReply::decode(&hello);
+    }
+}
+
+#[test]
+fn the_newest_version_that_both_speak_is_chosen() {
+    let (oldest, newest) = VERSIONS;
+    assert_eq!(Hello { oldest, newest: 900 }.answer().version, newest);
+    assert_eq!(Hello { oldest: 900, newest: 901 }.answer(), HelloReply { version: 0, newest });
+    assert_eq!(Hello::decode(&Hello::OURS.encode()), Ok(Hello::OURS));
+    assert!(Hello::decode(b"FODR\x02\0\x01\0").is_err());
+    assert!(Hello::decode(b"HTTP\x01\0\x01\0").is_err());
+}
+
+#[test]
+fn lengths_beyond_the_bounds_are_refused() {
+    let mut head = RequestHead { body_bytes: MAX_REQUEST_BYTES, request: 1, op: GET, handle: 1 };
+    assert!(RequestHead::decode(&head.encode()).is_ok());
+    head.body_bytes += 1;
+    assert!(RequestHead::decode(&head.encode()).is_err());
+    assert!(Request::decode(LEASE, &vec![0; (MAX_LEASES + 1) * 8]).is_err());
+    assert!(Request::decode(LEASE_PATH, &vec![b'x'; MAX_PATH_BYTES + 1]).is_err());
+    assert!(Request::decode(GET, &[0; 9]).is_err());
+    assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, 31).encode()).is_err());
+    assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, MAX_REPLY_BYTES as usize + 1).encode()).is_err());
+}
