@@ -1,27 +1,119 @@
-//! iCache's gRPC door.
+//! iCache's doors: its gRPC operator and its REST paths, so that its clients work against a node unchanged.
+//!
+//! iCache serves one dataset, knows samples by number and counts its cache in samples; this module translates. Its
+//! bugs are not part of the interface: a job's end ends only the job, and a hit is a hit. What must not be here:
+//! decisions about what is cached or which sample answers.
 
-use fodder_api::icache::{
-    DcReply, DcRequest,
-    operator_server::{Operator, OperatorServer},
+mod importance;
+mod job;
+mod operator;
+mod place;
+pub(crate) mod rest;
+mod sample;
+
+#[allow(unused_imports, reason = "for the gRPC server")]
+pub(crate) use operator::service;
+
+use fodder_core::{
+    Dataset, Engine, Error, Result,
+    config::Quota,
+    engine::{DatasetStatus, TierStatus},
+    layout::Layout,
 };
-use fodder_core::Engine;
-use std::sync::Arc;
-use tonic::{Request, Response, Status};
+use job::JobTable;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
-/// Answers iCache's client from a dataset of the engine.
-pub(crate) struct Door {
-    _engine: Arc<Engine>,
+/// What a user may set about iCache's doors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IcacheConfig {
+    /// The dataset that iCache's clients read. None: the only one of layout `files`.
+    pub dataset: Option<String>,
 }
 
-/// The service to add to the gRPC server.
-pub(crate) fn service(engine: Arc<Engine>) -> OperatorServer<Door> {
-    OperatorServer::new(Door { _engine: engine })
+/// What iCache's doors keep: the choice of a dataset, the jobs that introduced themselves, what was counted.
+#[derive(Debug, Default)]
+pub(crate) struct Icache {
+    config: IcacheConfig,
+    /// The name that was chosen first: a dataset that is added later must not change what a running job reads.
+    chosen: Mutex<Option<String>>,
+    jobs: Mutex<JobTable>,
+    losses: AtomicU64,
+    epochs: AtomicU64,
 }
 
-#[tonic::async_trait]
-impl Operator for Door {
-    async fn dc_submit(&self, request: Request<DcRequest>) -> Result<Response<DcReply>, Status> {
-        let _ = request;
-        Err(Status::unimplemented("not built yet"))
+impl Icache {
+    /// Doors with nothing counted yet.
+    pub(crate) fn new(config: IcacheConfig) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Losses that were accepted.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
+    }
+
+    /// Ends of epochs that were announced.
+    pub(crate) fn epochs(&self) -> u64 {
+        self.epochs.load(Ordering::Relaxed)
+    }
+
+    /// The dataset that iCache's clients read.
+    fn dataset(&self, engine: &Engine) -> Result<Arc<Dataset>> {
+        if let Some(name) = &self.config.dataset {
+            return engine.dataset(name);
+        }
+        let mut chosen = self.chosen.lock();
+        if let Some(dataset) = chosen.as_deref().and_then(|name| engine.dataset(name).ok()) {
+            return Ok(dataset);
+        }
+        let mut files: Vec<_> =
+            engine.datasets().into_iter().filter(|dataset| dataset.config().layout == Layout::Files).collect();
+        match files.len() {
+            1 => {
+                let dataset = files.remove(0);
+                *chosen = Some(dataset.config().name.clone());
+                Ok(dataset)
+            }
+            0 => Err(Error::NotFound(
+                "iCache's clients need a dataset of layout `files`, and this node has none: add one".into(),
+            )),
+            _ => {
+                let names: Vec<_> = files.iter().map(|dataset| dataset.config().name.as_str()).collect();
+                Err(Error::Conflict(format!(
+                    "iCache's clients cannot name a dataset, and this node has several ({}): set `icache.dataset`",
+                    names.join(", ")
+                )))
+            }
+        }
     }
 }
+
+/// How many samples of a dataset fit into its part of the cache, by the mean size of its samples.
+///
+/// iCache counts its cache in samples (`cache_ratio` of them) and its client sizes its windows by that number; a node
+/// counts bytes, so this is an estimate, and exact where all samples are of one size.
+fn capacity_samples(dataset: &DatasetStatus, tiers: &[TierStatus], datasets: usize) -> u64 {
+    let fits = match dataset.config.quota {
+        Some(Quota::Share(share)) => (dataset.items as f64 * share.clamp(0.0, 1.0)) as u64,
+        Some(Quota::Bytes(bytes)) => samples_in(bytes, dataset),
+        None => {
+            let quota: u64 = tiers.iter().map(|tier| tier.quota_bytes).sum();
+            samples_in(quota / datasets.max(1) as u64, dataset)
+        }
+    };
+    fits.min(dataset.items)
+}
+
+fn samples_in(bytes: u64, dataset: &DatasetStatus) -> u64 {
+    let fits = u128::from(dataset.items) * u128::from(bytes) / u128::from(dataset.total_bytes.max(1));
+    u64::try_from(fits).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

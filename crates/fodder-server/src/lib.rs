@@ -11,5 +11,8 @@ mod icache;
 mod metrics;
 pub mod node;
 mod rest;
+mod state;
 
+pub use icache::IcacheConfig;
 pub use node::{Addresses, Node, NodeConfig, NodeInfo};
+pub use state::{Connections, NodeState};

@@ -24,6 +24,8 @@ pub struct NodeConfig {
     /// How long a node that is told to stop waits for what is under way.
     #[serde(with = "human_duration")]
     pub drain: Duration,
+    /// How iCache's doors behave.
+    pub icache: crate::IcacheConfig,
 }
 
 impl Default for NodeConfig {
@@ -34,6 +36,7 @@ impl Default for NodeConfig {
             socket: None,
             max_connections: 1024,
             drain: Duration::from_secs(20),
+            icache: crate::IcacheConfig::default(),
         }
     }
 }
@@ -58,6 +61,8 @@ pub struct NodeInfo {
     pub started_at: SystemTime,
     /// Where it listens.
     pub addresses: Addresses,
+    /// What its doors share.
+    pub state: Arc<crate::NodeState>,
 }
 
 /// A running node. Dropped without [`Node::shutdown`], it ends at once.

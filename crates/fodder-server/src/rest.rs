@@ -1,11 +1,126 @@
-//! REST under `/api/v1`.
+//! The REST door: `/api/v1`, health, metrics, the page at `/`, and the paths of iCache's server.
+//!
+//! Each handler converts, calls the engine and replies. What must not be here: decisions about the cache, and sockets;
+//! whoever listens gives connections to the router.
 
-use crate::NodeInfo;
+mod condition;
+mod content;
+mod dataset;
+mod describe;
+mod node;
+mod object;
+pub(crate) mod problem;
+
+use crate::{NodeInfo, icache, metrics::Metrics};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::{Method, StatusCode},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{self, MethodRouter},
+};
 use fodder_core::Engine;
-use std::sync::Arc;
+use problem::{Problem, ProblemBody};
+use std::{sync::Arc, time::Duration};
 
-/// Everything that is answered on the REST port.
-pub(crate) fn router(engine: Arc<Engine>, info: Arc<NodeInfo>) -> axum::Router {
-    let _ = (engine, info);
-    axum::Router::new()
+/// The longest body a request may have.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// How long a request's body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a GET may take until its answer begins. What is asked for by other methods takes as long as it takes.
+const GET_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What every handler is given.
+#[derive(Debug, Clone)]
+pub(crate) struct App {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) info: Arc<NodeInfo>,
+    metrics: Arc<Metrics>,
 }
+
+/// Every path that is answered over HTTP.
+pub(crate) fn router(engine: Arc<Engine>, info: Arc<NodeInfo>) -> Router {
+    let metrics = Arc::new(Metrics::new(Arc::clone(&engine), Arc::clone(&info)));
+    let mut router = Router::new();
+    for (path, methods) in routes() {
+        router = router.route(path, methods);
+    }
+    router
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(bounded))
+        .with_state(App { engine, info, metrics })
+}
+
+/// The paths and what answers them; a list, so that a test can hold it against the description.
+fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
+    use routing::{get, post};
+    vec![
+        ("/", get(node::index)),
+        ("/healthz", get(node::healthz)),
+        ("/readyz", get(node::readyz)),
+        ("/metrics", get(node::metrics)),
+        ("/api/v1/openapi.json", get(node::openapi)),
+        ("/api/v1/status", get(node::status)),
+        ("/api/v1/datasets", get(dataset::list).post(dataset::add)),
+        ("/api/v1/datasets/{name}", get(dataset::get).delete(dataset::remove)),
+        ("/api/v1/datasets/{name}/refresh", post(dataset::refresh)),
+        ("/api/v1/datasets/{name}/evict", post(dataset::evict)),
+        ("/api/v1/datasets/{name}/verify", post(dataset::verify)),
+        ("/api/v1/datasets/{name}/objects", get(object::list)),
+        ("/api/v1/datasets/{name}/objects/{*path}", get(object::object)),
+        ("/api/v1/datasets/{name}/items/{id}", get(object::item)),
+        ("/statistic", get(icache::rest::statistic)),
+        ("/cache", get(icache::rest::cache)),
+        ("/node", get(icache::rest::node)),
+        ("/cluster", get(icache::rest::cluster)),
+        (
+            "/mjob",
+            get(icache::rest::jobs)
+                .post(icache::rest::post_job)
+                .put(icache::rest::put_job)
+                .delete(icache::rest::delete_job),
+        ),
+    ]
+}
+
+async fn no_route(request: Request) -> Problem {
+    Problem::not_found(format!("there is nothing at {}: see /api/v1/openapi.json", request.uri().path()))
+}
+
+async fn wrong_method(request: Request) -> Problem {
+    let message = format!("{} does not take {}: see /api/v1/openapi.json", request.uri().path(), request.method());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}
+
+/// Takes the body first, within its bounds, so that no handler waits for a slow or endless one.
+async fn bounded(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let body = match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, MAX_BODY_BYTES)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            let message = format!("the body broke off, or is longer than {MAX_BODY_BYTES} bytes");
+            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into_response();
+        }
+        Err(_) => {
+            let message = format!("the body did not arrive within {BODY_TIMEOUT:?}");
+            return Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", message).into_response();
+        }
+    };
+    let is_get = matches!(head.method, Method::GET | Method::HEAD);
+    let answer = next.run(Request::from_parts(head, Body::from(body)));
+    if !is_get {
+        return answer.await;
+    }
+    tokio::time::timeout(GET_TIMEOUT, answer).await.unwrap_or_else(|_| {
+        let message = format!("the origin did not answer within {GET_TIMEOUT:?}: try again later");
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message).into_response()
+    })
+}
+
+#[cfg(test)]
+mod tests;

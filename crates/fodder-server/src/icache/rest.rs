@@ -1,0 +1,273 @@
+//! iCache's REST paths: `/statistic`, `/cache`, `/node`, `/cluster`, `/mjob`, with the field names its client reads.
+
+use super::{capacity_samples, job::JobTable, place};
+use crate::rest::{App, problem::Problem};
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::{FromRequest, Request, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use fodder_core::{Dataset, engine::DatasetStatus};
+use fodder_policy::Policy;
+use futures::stream;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::SystemTime};
+use url::form_urlencoded;
+use utoipa::ToSchema;
+
+/// What iCache's client asks for first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Statistic {
+    /// The directory that holds the dataset: the client looks for `train` and `val` in it.
+    dcserver_data_path: String,
+    /// The share of the samples that fits the cache.
+    cache_ratio: f64,
+    /// The policy by iCache's name: `lru` or `coordl`.
+    cache_type: &'static str,
+    /// Several jobs may share the cache.
+    mjob_enable: bool,
+}
+
+/// What a job writes down about itself. As a form or in the query.
+#[derive(Debug, Default, ToSchema)]
+#[allow(dead_code, reason = "it describes a form that is read field by field")]
+pub(crate) struct JobForm {
+    /// INIT or GETBYUUID with POST; UPDATE or FINISH with PUT.
+    op: String,
+    /// Which job, with GETBYUUID.
+    uuid: Option<String>,
+    /// Which job, with UPDATE and FINISH.
+    job_uuid: Option<String>,
+    /// What it is called, with UPDATE.
+    job_name: Option<String>,
+    /// How it was started, with UPDATE.
+    job_args: Option<String>,
+}
+
+/// Where the data is, and how much of it the cache holds.
+#[utoipa::path(get, path = "/statistic", tag = "icache",
+    responses((status = 200, body = Statistic), (status = 404, description = "No dataset of layout files"),
+        (status = 409, description = "Several datasets: set icache.dataset")))]
+pub(crate) async fn statistic(State(app): State<App>) -> Result<Json<Statistic>, Problem> {
+    let status = app.info.state.icache.dataset(&app.engine)?.status();
+    let path = place::data_path(&status.config.origin);
+    Ok(Json(Statistic {
+        dcserver_data_path: place::parent(&path).to_owned(),
+        cache_ratio: capacity(&app, &status) as f64 / status.items.max(1) as f64,
+        cache_type: cache_type(status.config.policy),
+        mjob_enable: true,
+    }))
+}
+
+/// The cache and its samples: `imgidx2imgpath` holds the path of each.
+#[utoipa::path(get, path = "/cache", tag = "icache",
+    responses((status = 200, description = "uuid, cache_ratio, cache_type, cache_size, data_path, noimg, imgidx2imgpath",
+        content_type = "application/json")))]
+pub(crate) async fn cache(State(app): State<App>) -> Result<Response, Problem> {
+    let dataset = app.info.state.icache.dataset(&app.engine)?;
+    let status = dataset.status();
+    let path = place::data_path(&status.config.origin);
+    let cache_size = capacity(&app, &status);
+    let mut head = json!({
+        "uuid": status.snapshot,
+        "cache_ratio": cache_size as f64 / status.items.max(1) as f64,
+        "cache_type": cache_type(status.config.policy),
+        "cache_size": cache_size,
+        "data_path": path,
+        "noimg": status.items,
+    })
+    .to_string();
+    head.pop();
+    head.push_str(",\"imgidx2imgpath\":{");
+    Ok(([(header::CONTENT_TYPE, "application/json")], paths(head, path, &dataset)).into_response())
+}
+
+/// A JSON object of all samples' paths behind `head`, made while it is sent: it is never in memory as a whole.
+fn paths(head: String, data_path: String, dataset: &Arc<Dataset>) -> Body {
+    const CHUNK_BYTES: usize = 64 << 10;
+    let snapshot = dataset.snapshot();
+    let state = (Some(head), 0);
+    Body::from_stream(stream::unfold(state, move |(text, mut id)| {
+        let step = text.map(|mut text| {
+            while id < snapshot.len() && text.len() < CHUNK_BYTES {
+                let name = snapshot.item_name(id).unwrap_or_default();
+                let comma = if id == 0 { "" } else { "," };
+                let path = Value::from(format!("{data_path}/{name}"));
+                write!(text, "{comma}\"{id}\":{path}").expect("a string takes any text");
+                id += 1;
+            }
+            let is_over = id == snapshot.len();
+            text.push_str(if is_over { "}}" } else { "" });
+            (Ok::<_, std::convert::Infallible>(Bytes::from(text)), ((!is_over).then(String::new), id))
+        });
+        std::future::ready(step)
+    }))
+}
+
+/// This node, in the keys of iCache's configuration.
+#[utoipa::path(get, path = "/node", tag = "icache",
+    responses((status = 200, description = "name, node, uuid and the ports", content_type = "application/json")))]
+pub(crate) async fn node(State(app): State<App>) -> Json<Value> {
+    Json(node_info(&app).1)
+}
+
+/// The nodes of the cluster: this one.
+#[utoipa::path(get, path = "/cluster", tag = "icache",
+    responses((status = 200, description = "nodes, and infomap from node to its information", content_type = "application/json")))]
+pub(crate) async fn cluster(State(app): State<App>) -> Json<Value> {
+    let (node, info) = node_info(&app);
+    Json(json!({ "nodes": [&node], "infomap": { &node: info } }))
+}
+
+fn node_info(app: &App) -> (String, Value) {
+    let addresses = &app.info.addresses;
+    let node = addresses.rest.ip().to_string();
+    let info = json!({
+        "name": "fodder",
+        "node": node,
+        "uuid": "",
+        "restport": addresses.rest.port(),
+        "rpcport": addresses.grpc.port(),
+        "gossipport": 0,
+        "restadminport": 0,
+        "multijob_support": true,
+        "etcd_nodes": "",
+    });
+    (node, info)
+}
+
+/// The jobs that introduced themselves, by uuid.
+#[utoipa::path(get, path = "/mjob", tag = "icache",
+    responses((status = 200, description = "The jobs by uuid", content_type = "application/json")))]
+pub(crate) async fn jobs(State(app): State<App>) -> impl IntoResponse {
+    Json(app.info.state.icache.jobs.lock().all(SystemTime::now()))
+}
+
+/// A new job (INIT), or one by uuid (GETBYUUID).
+#[utoipa::path(post, path = "/mjob", tag = "icache",
+    request_body(content = JobForm, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 200, description = "The job", content_type = "application/json"),
+        (status = 400, description = "No such op"), (status = 404, description = "No such job")))]
+pub(crate) async fn post_job(State(app): State<App>, form: Fields) -> Result<Response, Problem> {
+    let mut jobs = app.info.state.icache.jobs.lock();
+    let now = SystemTime::now();
+    match form.op()? {
+        "INIT" => Ok(Json(jobs.init(uuid(rand::random()), now)).into_response()),
+        "GETBYUUID" => {
+            let uuid = form.get("uuid")?;
+            let job = jobs.get(uuid, now).ok_or_else(|| no_job(uuid))?;
+            Ok(Json(job).into_response())
+        }
+        other => Err(Problem::invalid(format!("POST /mjob takes op=INIT and op=GETBYUUID, not {other:?}"))),
+    }
+}
+
+/// What a job is called and how it was started (UPDATE), or that it is over (FINISH). The node goes on.
+#[utoipa::path(put, path = "/mjob", tag = "icache",
+    request_body(content = JobForm, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 200, description = "Nothing, or the time of the end", body = String, content_type = "text/plain"),
+        (status = 400, description = "No such op, or too long"), (status = 404, description = "No such job")))]
+pub(crate) async fn put_job(State(app): State<App>, form: Fields) -> Result<String, Problem> {
+    let op = form.op()?;
+    if !matches!(op, "UPDATE" | "FINISH") {
+        return Err(Problem::invalid(format!("PUT /mjob takes op=UPDATE and op=FINISH, not {op:?}")));
+    }
+    let uuid = form.get("job_uuid")?;
+    let mut jobs = app.info.state.icache.jobs.lock();
+    let now = SystemTime::now();
+    if op == "FINISH" {
+        return jobs.finish(uuid, now).ok_or_else(|| no_job(uuid));
+    }
+    let (name, args) = (form.get("job_name")?, form.get("job_args")?);
+    if name.len() > JobTable::MAX_NAME_BYTES || args.len() > JobTable::MAX_ARGS_BYTES {
+        let (name, args) = (JobTable::MAX_NAME_BYTES, JobTable::MAX_ARGS_BYTES);
+        return Err(Problem::invalid(format!("job_name may have {name} bytes and job_args {args}")));
+    }
+    if jobs.update(uuid, name.to_owned(), args.to_owned(), now) { Ok(String::new()) } else { Err(no_job(uuid)) }
+}
+
+/// Forgets one job (`job_uuid`), or all of them.
+#[utoipa::path(delete, path = "/mjob", tag = "icache", params(("job_uuid" = Option<String>, Query, description = "Which job")),
+    responses((status = 200, description = "How many were forgotten", body = String, content_type = "text/plain")))]
+pub(crate) async fn delete_job(State(app): State<App>, form: Fields) -> String {
+    let forgotten = app.info.state.icache.jobs.lock().remove(form.0.get("job_uuid").map(String::as_str));
+    format!("clear {forgotten} job meta data")
+}
+
+/// The fields of a form and of the query together; the form's win.
+pub(crate) struct Fields(BTreeMap<String, String>);
+
+impl FromRequest<App> for Fields {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let body = Bytes::from_request(request, app).await.map_err(|error| Problem::invalid(error.body_text()))?;
+        Ok(Self::new(&query, &body))
+    }
+}
+
+impl Fields {
+    fn new(query: &str, body: &[u8]) -> Self {
+        let query = form_urlencoded::parse(query.as_bytes());
+        Self(query.into_owned().chain(form_urlencoded::parse(body).into_owned()).collect())
+    }
+
+    fn op(&self) -> Result<&str, Problem> {
+        self.get("op")
+    }
+
+    fn get(&self, field: &str) -> Result<&str, Problem> {
+        let value = self.0.get(field).map(String::as_str);
+        value.ok_or_else(|| {
+            Problem::invalid(format!("the field {field:?} is missing: send it as a form or in the query"))
+        })
+    }
+}
+
+fn no_job(uuid: &str) -> Problem {
+    Problem::not_found(format!("there is no job {uuid:?}: it was never initialised, or forgotten after its end"))
+}
+
+/// A random (version 4) uuid.
+fn uuid(random: u128) -> String {
+    let bits = (random & !(0xf << 76 | 0x3 << 62)) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn capacity(app: &App, dataset: &DatasetStatus) -> u64 {
+    let status = app.engine.status();
+    capacity_samples(dataset, &status.tiers, status.datasets.len())
+}
+
+/// A policy by iCache's name for it: CoorDL's cache is minio.
+fn cache_type(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Lru => "lru",
+        Policy::Minio => "coordl",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_has_its_version_and_variant() {
+        assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+
+    #[test]
+    fn the_form_and_the_query_are_read_together() {
+        let form = Fields::new("op=INIT&x=%20a", b"op=FINISH&y=b+c");
+        assert_eq!(form.op().ok(), Some("FINISH"));
+        assert_eq!((form.get("x").ok(), form.get("y").ok()), (Some(" a"), Some("b c")));
+        assert!(form.get("z").is_err());
+        assert!(Fields::new("", b"\xff\xfe=%zz&&&=").op().is_err());
+    }
+}

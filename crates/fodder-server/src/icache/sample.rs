@@ -1,0 +1,154 @@
+//! Samples in one piece, as iCache's replies need them, with a bound on what is being put together.
+
+use bytes::{Bytes, BytesMut};
+use fodder_core::{
+    Dataset, Error, Result,
+    catalog::{Item, Snapshot},
+    config::Medium,
+    engine::Source,
+    id::ItemId,
+};
+use futures::TryStreamExt;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The largest sample that fits a reply: a reply is one message.
+const MAX_SAMPLE_BYTES: u64 = 64 << 20;
+
+/// Bytes that all samples together may have while they are put together and sent.
+const MAX_BYTES: usize = 128 << 20;
+
+/// What the bound is counted in.
+const UNIT_BYTES: usize = 64 << 10;
+
+/// How many samples are tried in search of a cached one.
+const PROBES: usize = 64;
+
+/// Reads samples for replies.
+#[derive(Debug)]
+pub(super) struct Samples {
+    room: Arc<Semaphore>,
+    draws: AtomicU64,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self { room: Arc::new(Semaphore::new(MAX_BYTES / UNIT_BYTES)), draws: AtomicU64::new(0) }
+    }
+}
+
+impl Samples {
+    /// The bytes of an item, and the slowest of their sources.
+    pub(super) async fn read(&self, dataset: &Arc<Dataset>, id: ItemId, item: &Item) -> Result<(Bytes, Source)> {
+        let length = item.range.end - item.range.start;
+        if length > MAX_SAMPLE_BYTES {
+            return Err(Error::Invalid(format!(
+                "sample {id} has {length} bytes, and iCache's interface takes at most {MAX_SAMPLE_BYTES}: \
+                 read it by REST or by fodder.v1"
+            )));
+        }
+        // Asked for before the engine's own budget, and given back last, so that the two cannot wait for each other.
+        let units = (length as usize).div_ceil(UNIT_BYTES) as u32;
+        let room = Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| Error::Closed)?;
+        if length <= Dataset::MAX_READ_BYTES {
+            let mut reply = dataset.read(item.object, item.range.clone()).await?;
+            let bytes = match reply.segments.len() {
+                0 | 1 => reply.segments.pop().unwrap_or_default(),
+                _ => join(length, reply.segments, room),
+            };
+            return Ok((bytes, reply.source));
+        }
+        let mut source = Source::Tier(Medium::Mem);
+        let mut joined = BytesMut::with_capacity(length as usize);
+        let mut replies = dataset.read_stream(item.object, item.range.clone());
+        while let Some(reply) = replies.try_next().await? {
+            source = std::cmp::max_by_key(source, reply.source, |source| slowness(*source));
+            reply.segments.iter().for_each(|segment| joined.extend_from_slice(segment));
+        }
+        Ok((owned(joined, room), source))
+    }
+
+    /// A sample that is cached, or the last one that was looked at and is not. The snapshot must not be empty.
+    pub(super) fn any_cached(
+        &self,
+        dataset: &Dataset,
+        snapshot: &Snapshot,
+    ) -> Result<Result<(ItemId, Bytes, Source), ItemId>> {
+        let mut buffer = Vec::new();
+        let mut id = 0;
+        for _ in 0..PROBES {
+            id = self.draw(snapshot.len());
+            let Item { object, range, .. } = snapshot.item(id)?;
+            let length = range.end - range.start;
+            if length > Dataset::MAX_READ_BYTES {
+                continue;
+            }
+            buffer.resize(length as usize, 0);
+            if let Some(source) = dataset.try_read(object, range.start, &mut buffer) {
+                return Ok(Ok((id, Bytes::from(buffer), source)));
+            }
+        }
+        Ok(Err(id))
+    }
+
+    /// A number below `len`, spread evenly: a Weyl sequence on the golden ratio, which needs no lock.
+    fn draw(&self, len: u64) -> ItemId {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let draw = self.draws.fetch_add(STEP, Ordering::Relaxed);
+        ((u128::from(draw) * u128::from(len)) >> 64) as u64
+    }
+}
+
+fn join(length: u64, segments: Vec<Bytes>, room: OwnedSemaphorePermit) -> Bytes {
+    let mut joined = BytesMut::with_capacity(length as usize);
+    segments.iter().for_each(|segment| joined.extend_from_slice(segment));
+    owned(joined, room)
+}
+
+/// Bytes that keep their room until they are dropped.
+fn owned(bytes: BytesMut, room: OwnedSemaphorePermit) -> Bytes {
+    struct Owner(BytesMut, #[allow(dead_code, reason = "dropped with the bytes")] OwnedSemaphorePermit);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Owner(bytes, room))
+}
+
+fn slowness(source: Source) -> u8 {
+    match source {
+        Source::Tier(Medium::Mem) => 0,
+        Source::Tier(Medium::Ssd) => 1,
+        Source::Tier(Medium::Hdd) => 2,
+        Source::Joined => 3,
+        Source::Origin => 4,
+        Source::Bypass => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_cover_a_small_dataset_soon() {
+        let samples = Samples::default();
+        let drawn: std::collections::BTreeSet<_> = (0..PROBES).map(|_| samples.draw(10)).collect();
+        assert_eq!(drawn.into_iter().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+        assert_eq!(samples.draw(1), 0);
+    }
+
+    #[tokio::test]
+    async fn joined_bytes_hold_their_room_until_they_are_dropped() {
+        let samples = Samples::default();
+        let room = Arc::clone(&samples.room).acquire_many_owned(3).await.expect("the semaphore is open");
+        let bytes = join(4, vec![Bytes::from_static(b"ab"), Bytes::from_static(b"cd")], room);
+        assert_eq!((&*bytes, samples.room.available_permits()), (&b"abcd"[..], MAX_BYTES / UNIT_BYTES - 3));
+        drop(bytes);
+        assert_eq!(samples.room.available_permits(), MAX_BYTES / UNIT_BYTES);
+    }
+}

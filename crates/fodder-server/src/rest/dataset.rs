@@ -1,0 +1,110 @@
+//! Datasets: listing, adding, removing, and what may be done to one as a whole.
+
+use super::{App, describe, problem::Problem};
+use axum::{
+    Json,
+    extract::{
+        Path, Query, State,
+        rejection::{JsonRejection, PathRejection, QueryRejection},
+    },
+    http::StatusCode,
+};
+use fodder_core::{
+    catalog::RefreshReport,
+    config::DatasetConfig,
+    engine::{DatasetStatus, EvictReport, VerifyReport},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// What to evict.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EvictQuery {
+    /// Only objects whose path begins so; everything, if it is empty.
+    #[serde(default)]
+    prefix: String,
+}
+
+/// The datasets of the node, by name.
+#[utoipa::path(get, path = "/api/v1/datasets", tag = "datasets",
+    responses((status = 200, body = Vec<describe::DatasetStatus>)))]
+pub(super) async fn list(State(app): State<App>) -> Json<Vec<DatasetStatus>> {
+    Json(app.engine.status().datasets)
+}
+
+/// Adds a dataset: reopens its catalog, or lists the origin, and answers when that is done.
+#[utoipa::path(post, path = "/api/v1/datasets", tag = "datasets", request_body = describe::DatasetConfig,
+    responses((status = 201, body = describe::DatasetStatus), (status = 400, body = super::ProblemBody),
+        (status = 403, body = super::ProblemBody), (status = 409, body = super::ProblemBody),
+        (status = 413, body = super::ProblemBody), (status = 415, body = super::ProblemBody),
+        (status = 503, body = super::ProblemBody)))]
+pub(super) async fn add(
+    State(app): State<App>,
+    config: Result<Json<DatasetConfig>, JsonRejection>,
+) -> Result<(StatusCode, Json<DatasetStatus>), Problem> {
+    let Json(config) = config?;
+    let dataset = app.engine.add_dataset(config).await?;
+    Ok((StatusCode::CREATED, Json(dataset.status())))
+}
+
+/// How one dataset stands.
+#[utoipa::path(get, path = "/api/v1/datasets/{name}", tag = "datasets",
+    params(("name" = String, Path, description = "The dataset")),
+    responses((status = 200, body = describe::DatasetStatus), (status = 404, body = super::ProblemBody)))]
+pub(super) async fn get(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<DatasetStatus>, Problem> {
+    Ok(Json(app.engine.dataset(&name?)?.status()))
+}
+
+/// Forgets a dataset and drops what is cached of it. The origin is not touched.
+#[utoipa::path(delete, path = "/api/v1/datasets/{name}", tag = "datasets",
+    params(("name" = String, Path, description = "The dataset")),
+    responses((status = 204, description = "It is gone"), (status = 404, body = super::ProblemBody)))]
+pub(super) async fn remove(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    app.engine.remove_dataset(&name?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Looks for new, changed and removed objects, and answers when that is done.
+#[utoipa::path(post, path = "/api/v1/datasets/{name}/refresh", tag = "datasets",
+    params(("name" = String, Path, description = "The dataset")),
+    responses((status = 200, body = describe::RefreshReport), (status = 404, body = super::ProblemBody),
+        (status = 503, body = super::ProblemBody)))]
+pub(super) async fn refresh(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<RefreshReport>, Problem> {
+    Ok(Json(app.engine.dataset(&name?)?.refresh().await?))
+}
+
+/// Drops what is cached of the objects under a prefix.
+#[utoipa::path(post, path = "/api/v1/datasets/{name}/evict", tag = "datasets",
+    params(("name" = String, Path, description = "The dataset"), EvictQuery),
+    responses((status = 200, body = describe::EvictReport), (status = 400, body = super::ProblemBody),
+        (status = 404, body = super::ProblemBody)))]
+pub(super) async fn evict(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+    query: Result<Query<EvictQuery>, QueryRejection>,
+) -> Result<Json<EvictReport>, Problem> {
+    let Query(EvictQuery { prefix }) = query?;
+    Ok(Json(app.engine.dataset(&name?)?.evict(&prefix).await?))
+}
+
+/// Reads everything that is cached, compares it with its checksums, and answers when that is done.
+#[utoipa::path(post, path = "/api/v1/datasets/{name}/verify", tag = "datasets",
+    params(("name" = String, Path, description = "The dataset")),
+    responses((status = 200, body = describe::VerifyReport), (status = 404, body = super::ProblemBody)))]
+pub(super) async fn verify(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<VerifyReport>, Problem> {
+    Ok(Json(app.engine.dataset(&name?)?.verify().await?))
+}

@@ -1,0 +1,229 @@
+//! The OpenAPI description of the REST door.
+//!
+//! Paths are described at their handlers. The engine's types know nothing of OpenAPI, so what they look like on the wire
+//! is described here, and tests compare the two.
+#![allow(dead_code, reason = "these types only describe what the engine's own look like on the wire")]
+
+use super::{ProblemBody, dataset, node, object};
+use crate::icache::rest as icache;
+use utoipa::{OpenApi, ToSchema};
+
+/// Everything the REST door answers.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Fodder", description = "A training-data cache: the REST door of one node.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")),
+    paths(
+        node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status,
+        dataset::list, dataset::add, dataset::get, dataset::remove, dataset::refresh, dataset::evict, dataset::verify,
+        object::list, object::object, object::item,
+        icache::statistic, icache::cache, icache::node, icache::cluster,
+        icache::jobs, icache::post_job, icache::put_job, icache::delete_job,
+    ),
+    components(schemas(ProblemBody)),
+    tags(
+        (name = "node", description = "The node itself"),
+        (name = "datasets", description = "What the node serves"),
+        (name = "data", description = "The bytes"),
+        (name = "icache", description = "The paths of iCache's server, for its clients"),
+    )
+)]
+pub(super) struct Description;
+
+/// How the node stands.
+#[derive(ToSchema)]
+pub(super) struct NodeStatus {
+    /// The version of the program.
+    version: String,
+    /// Its process.
+    pid: u32,
+    /// When it started, in milliseconds since 1970.
+    started_at_ms: u64,
+    /// Where it listens.
+    addresses: Addresses,
+    /// Whether the datasets that were configured are open.
+    ready: bool,
+    /// The tiers, fastest first.
+    tiers: Vec<TierStatus>,
+    /// The datasets, by name.
+    datasets: Vec<DatasetStatus>,
+    /// Memory for bytes on their way.
+    budget_bytes: u64,
+    /// How much of it is in use.
+    budget_used_bytes: u64,
+}
+
+/// Where a node listens.
+#[derive(ToSchema)]
+struct Addresses {
+    /// host:port of REST and metrics.
+    rest: String,
+    /// host:port of gRPC and frames.
+    grpc: String,
+    /// The path of the Unix socket, which speaks gRPC and frames.
+    socket: Option<String>,
+}
+
+/// How one tier stands.
+#[derive(ToSchema)]
+struct TierStatus {
+    /// Its directory.
+    path: String,
+    /// What it is made of.
+    medium: Medium,
+    /// The most it may hold.
+    quota_bytes: u64,
+    /// What it holds.
+    used_bytes: u64,
+    /// `ok`, `unstable` (writes failed lately: reads only) or `down`.
+    health: String,
+}
+
+/// What a tier is made of.
+#[derive(ToSchema)]
+#[schema(rename_all = "UPPERCASE")]
+enum Medium {
+    Mem,
+    Ssd,
+    Hdd,
+}
+
+/// How one dataset stands.
+#[derive(ToSchema)]
+pub(super) struct DatasetStatus {
+    /// Its configuration; the origin is shown without credentials.
+    config: DatasetConfig,
+    /// The newest snapshot.
+    snapshot: String,
+    /// Items in the newest snapshot.
+    items: u64,
+    /// Objects in the newest snapshot.
+    objects: u32,
+    /// Bytes of all objects in the newest snapshot.
+    total_bytes: u64,
+    /// Bytes on disk, over all tiers.
+    cached_bytes: u64,
+    /// Pieces that are cached.
+    cached_pieces: u64,
+    /// Pieces of all objects of the catalog.
+    pieces: u64,
+    /// What was counted since the node started.
+    stats: DatasetStats,
+}
+
+/// A named origin with a layout, a policy and a quota.
+#[derive(ToSchema)]
+pub(super) struct DatasetConfig {
+    /// How clients call it: letters, digits, `-`, `_` and `.`, at most 64 characters.
+    name: String,
+    /// Where the data lives: a URI, or a path on the node's host.
+    origin: String,
+    /// How objects become items.
+    #[schema(default = "files")]
+    layout: Layout,
+    /// What stays when the cache is full.
+    #[schema(default = "minio")]
+    policy: Policy,
+    /// The share of the tiers that is this dataset's own; null: an equal share of what is left.
+    #[schema(required = false)]
+    quota: Option<Quota>,
+    /// How often to look for changes, such as `5m`; null: only when asked.
+    #[schema(required = false)]
+    refresh_interval: Option<String>,
+    /// Read a public bucket without credentials.
+    #[schema(default = false)]
+    anonymous: bool,
+}
+
+/// How objects become items.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+enum Layout {
+    Files,
+    Blocks {
+        /// Bytes of a block.
+        block_bytes: u32,
+    },
+    Tar,
+    Tfrecord,
+}
+
+/// What stays when the cache is full.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Policy {
+    Minio,
+    Lru,
+}
+
+/// How much of the tiers a dataset may claim.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+enum Quota {
+    /// So many bytes.
+    Bytes(u64),
+    /// This share of the dataset's own size, from 0 to 1.
+    Share(f64),
+}
+
+/// Counts of one dataset since the node started.
+#[derive(ToSchema)]
+struct DatasetStats {
+    /// Reads answered from a tier of memory alone.
+    hits_mem: u64,
+    /// Reads answered from a tier on a solid-state disk.
+    hits_ssd: u64,
+    /// Reads answered from a tier on a spinning disk.
+    hits_hdd: u64,
+    /// Reads that joined a fetch which was under way.
+    joined: u64,
+    /// Reads that went to the origin and filled the cache.
+    origin: u64,
+    /// Reads that went to the origin past the cache.
+    bypass: u64,
+    /// Reads that failed.
+    failed: u64,
+    /// Bytes handed to readers.
+    bytes_served: u64,
+    /// Bytes fetched from the origin.
+    bytes_from_origin: u64,
+    /// Requests sent to the origin.
+    origin_requests: u64,
+    /// Pieces evicted.
+    evicted_pieces: u64,
+    /// Pieces whose bytes on disk did not match their checksum, and were fetched again.
+    corrupt_pieces: u64,
+}
+
+/// What a refresh found.
+#[derive(ToSchema)]
+pub(super) struct RefreshReport {
+    /// Objects that were not there before.
+    added: u64,
+    /// Objects whose version changed.
+    changed: u64,
+    /// Objects that are gone.
+    removed: u64,
+    /// Objects that stayed as they were.
+    unchanged: u64,
+}
+
+/// What an eviction did.
+#[derive(ToSchema)]
+pub(super) struct EvictReport {
+    /// Pieces that left.
+    pieces: u64,
+    /// Bytes on disk that were freed.
+    bytes: u64,
+}
+
+/// What re-reading the cache found.
+#[derive(ToSchema)]
+pub(super) struct VerifyReport {
+    /// Pieces whose checksum matched.
+    good: u64,
+    /// Pieces that did not match, and were dropped.
+    corrupt: u64,
+    /// Bytes that were read.
+    bytes: u64,
+}

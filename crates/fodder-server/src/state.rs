@@ -1,0 +1,44 @@
+//! What the doors of a node share beside the engine: who is connected, whether the node is ready, what iCache's keep.
+//!
+//! It only remembers; whoever opens doors and datasets tells it.
+
+use crate::icache::{Icache, IcacheConfig};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What the doors of a node share.
+#[derive(Debug, Default)]
+pub struct NodeState {
+    /// Connections that are open.
+    pub connections: Connections,
+    /// What iCache's doors keep.
+    pub(crate) icache: Icache,
+    ready: AtomicBool,
+}
+
+/// Connections that are open, by door.
+#[derive(Debug, Default)]
+pub struct Connections {
+    /// HTTP/1.
+    pub rest: AtomicU64,
+    /// gRPC, over TCP or the Unix socket.
+    pub grpc: AtomicU64,
+    /// Frames, over TCP or the Unix socket.
+    pub frames: AtomicU64,
+}
+
+impl NodeState {
+    /// A node that is not ready yet.
+    pub fn new(icache: IcacheConfig) -> Self {
+        Self { icache: Icache::new(icache), ..Self::default() }
+    }
+
+    /// Whether the datasets that were configured are open.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Says that the datasets that were configured are open.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+}
