@@ -1,12 +1,54 @@
 //! A dataset's objects and its snapshots.
+//!
+//! Objects live in *segments* (files of flat columns, mapped read-only), each version of an object in a slot of its own.
+//! A *snapshot* is an order of slots and knows how they become items. A refresh appends one segment with what is new and
+//! seals one snapshot; a *manifest* names the files that count, and replacing it commits. `docs/decisions/0003` has the
+//! format. Nothing here knows of tiers, policies or doors.
+
+mod diff;
+mod file;
+mod index;
+mod listing;
+mod manifest;
+mod name;
+mod object;
+mod order;
+pub(crate) mod packed;
+pub(crate) mod record;
+mod seal;
+mod segment;
+mod snapshot;
+mod source;
+mod version;
+
+pub use object::Objects;
+pub use snapshot::Snapshot;
 
 use crate::{
     Error, Result,
-    id::{FileKey, ItemId, ObjectSlot, PieceId, SnapshotId, Version},
+    id::{ObjectSlot, SnapshotId},
     layout::Layout,
     origin::Origin,
 };
-use std::{ops::Range, path::Path, sync::Arc};
+use arc_swap::ArcSwap;
+use diff::Diff;
+use file::Unusable;
+use futures::TryStreamExt;
+use index::Fresh;
+use listing::Listing;
+use manifest::Manifest;
+use segment::{Rows, Segment};
+use source::Source;
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// Snapshots that are kept: a job stays on its snapshot for an epoch.
+const KEPT_SNAPSHOTS: usize = 4;
 
 /// An item of a snapshot: a byte range of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,152 +76,247 @@ pub struct RefreshReport {
 
 /// A dataset's catalog on disk and in (mapped) memory.
 #[derive(Debug)]
-pub struct Catalog {}
+pub struct Catalog {
+    inner: Arc<Inner>,
+    /// Held while the catalog changes, by whoever changes it, even if nobody waits for the result any more.
+    changing: Arc<Mutex<()>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    dir: PathBuf,
+    identity: blake3::Hash,
+    layout: Layout,
+    state: ArcSwap<State>,
+}
+
+/// What readers see; replaced whole.
+#[derive(Debug)]
+struct State {
+    manifest: Manifest,
+    objects: Arc<Objects>,
+    /// Oldest first, as the manifest names them. Never empty once the catalog is built.
+    snapshots: Vec<Arc<Snapshot>>,
+}
 
 impl Catalog {
     /// Reopens the catalog in `dir` without asking the origin; None if there is none, or one that must be
     /// rebuilt (older format, another layout or origin, damaged), which is logged.
     pub fn open(dir: &Path, identity: &blake3::Hash, layout: &Layout) -> Result<Option<Self>> {
-        let _ = (dir, identity, layout);
-        Ok(None)
+        match State::open(dir, identity, layout) {
+            Ok(None) => Ok(None),
+            Ok(Some(state)) => {
+                state.manifest.sweep(dir);
+                Ok(Some(Self::new(dir, identity, layout, state)))
+            }
+            Err(Unusable::Rebuild(why)) => {
+                tracing::warn!(dir = %dir.display(), %why, "the catalog is built anew");
+                Ok(None)
+            }
+            Err(Unusable::Fail(error)) => Err(error),
+        }
     }
 
     /// Lists the origin, indexes its objects and seals the first snapshot.
     pub async fn build(dir: &Path, identity: &blake3::Hash, layout: &Layout, origin: &Origin) -> Result<Self> {
-        let _ = (dir, identity, layout, origin);
-        Err(Error::Internal("not built yet".into()))
+        Self::build_from(dir, identity, layout, origin).await
+    }
+
+    async fn build_from(dir: &Path, identity: &blake3::Hash, layout: &Layout, source: &dyn Source) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(|error| Error::io("create", dir, &error))?;
+        let catalog = Self::new(dir, identity, layout, State::empty(dir, identity, layout)?);
+        catalog.refresh_from(source).await?;
+        Ok(catalog)
     }
 
     /// Lists the origin again; if anything differs, seals a new snapshot that shares the unchanged objects.
     pub async fn refresh(&self, origin: &Origin) -> Result<RefreshReport> {
-        let _ = origin;
-        Err(Error::Internal("not built yet".into()))
+        self.refresh_from(origin).await
+    }
+
+    async fn refresh_from(&self, source: &dyn Source) -> Result<RefreshReport> {
+        let guard = self.changing.clone().lock_owned().await;
+        let mut listing = Listing::default();
+        let mut entries = source.list();
+        while let Some(entry) = entries.try_next().await? {
+            listing.push(&entry)?;
+        }
+        let state = self.inner.state.load_full();
+        let (listing, diff) = blocking(move || {
+            listing.sort();
+            let diff = Diff::new(&listing, &state.objects, state.snapshots.last().map(Arc::as_ref))?;
+            Ok((listing, diff))
+        })
+        .await?;
+        let report = diff.report;
+        if !diff.differs() && !self.inner.state.load().snapshots.is_empty() {
+            return Ok(report);
+        }
+        let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, source).await?;
+        let inner = self.inner.clone();
+        blocking(move || inner.commit(&guard, &fresh, &diff.slots)).await?;
+        Ok(report)
+    }
+
+    fn new(dir: &Path, identity: &blake3::Hash, layout: &Layout, state: State) -> Self {
+        let state = ArcSwap::from_pointee(state);
+        let inner = Inner { dir: dir.to_owned(), identity: *identity, layout: layout.clone(), state };
+        Self { inner: Arc::new(inner), changing: Arc::default() }
     }
 
     /// The newest snapshot.
     pub fn current(&self) -> Arc<Snapshot> {
-        unimplemented!()
+        self.inner.state.load().snapshots.last().expect("a built catalog has a snapshot").clone()
     }
 
     /// A snapshot by its id, as long as it is kept (the newest few are).
     pub fn snapshot(&self, id: SnapshotId) -> Option<Arc<Snapshot>> {
-        let _ = id;
-        None
+        self.inner.state.load().snapshots.iter().find(|snapshot| snapshot.id() == id).cloned()
     }
 
     /// All objects of all snapshots that are kept. Grows with a refresh: take it anew after one.
     pub fn objects(&self) -> Arc<Objects> {
-        unimplemented!()
+        self.inner.state.load().objects.clone()
     }
 }
 
-/// All objects a dataset's snapshots speak of, by slot.
-#[derive(Debug)]
-pub struct Objects {}
-
-impl Objects {
-    /// How many slots there are; slots are 0..len.
-    pub fn len(&self) -> u32 {
-        0
-    }
-    /// Whether there is no object at all.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// How many pieces all slots have together.
-    pub fn pieces(&self) -> u32 {
-        0
-    }
-    /// The grid: bytes of a piece (the last of an object may be shorter).
-    pub fn piece_bytes(&self) -> u32 {
-        1 << 20
-    }
-    /// The size of an object in bytes. O(1).
-    pub fn size(&self, slot: ObjectSlot) -> u64 {
-        let _ = slot;
-        0
-    }
-    /// The first piece of an object; its pieces are consecutive. An empty object has none. O(1).
-    pub fn first_piece(&self, slot: ObjectSlot) -> PieceId {
-        let _ = slot;
-        PieceId(0)
-    }
-    /// The object a piece belongs to. O(log n).
-    pub fn object_of(&self, piece: PieceId) -> ObjectSlot {
-        let _ = piece;
-        ObjectSlot(0)
-    }
-    /// The path of an object.
-    pub fn path(&self, slot: ObjectSlot) -> String {
-        let _ = slot;
-        String::new()
-    }
-    /// The version of an object.
-    pub fn version(&self, slot: ObjectSlot) -> Version {
-        let _ = slot;
-        Version("".into())
-    }
-    /// The name of an object's cache file.
-    pub fn key(&self, slot: ObjectSlot) -> FileKey {
-        let _ = slot;
-        FileKey([0; 16])
-    }
-    /// Bytes of memory and mapped pages, without the front-coded names.
-    pub fn memory_bytes(&self) -> usize {
-        0
+/// Work that computes or waits for a disk, away from the threads that serve.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Internal(format!("indexing failed: {error}"))),
     }
 }
 
-/// A sealed listing: dense ids in layout order, never changed.
-#[derive(Debug)]
-pub struct Snapshot {}
+impl State {
+    fn empty(dir: &Path, identity: &blake3::Hash, layout: &Layout) -> Result<Self> {
+        let manifest = Manifest {
+            identity: identity.to_string(),
+            layout: layout.to_string(),
+            segments: Vec::new(),
+            snapshots: Vec::new(),
+            next_file: manifest::unused_number(dir),
+        };
+        let objects = Objects::new(*identity, layout.piece_bytes(), Vec::new()).map_err(internal)?;
+        Ok(Self { manifest, objects, snapshots: Vec::new() })
+    }
 
-impl Snapshot {
-    /// Its name.
-    pub fn id(&self) -> SnapshotId {
-        SnapshotId([0; 16])
-    }
-    /// How many items it has; ids are 0..len.
-    pub fn len(&self) -> u64 {
-        0
-    }
-    /// Whether it has no item.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// How many objects it has.
-    pub fn object_count(&self) -> u32 {
-        0
-    }
-    /// The bytes of all its objects together.
-    pub fn total_bytes(&self) -> u64 {
-        0
-    }
-    /// An item by its id; [`Error::NotFound`] says how many there are. O(1) or close to it.
-    pub fn item(&self, id: ItemId) -> Result<Item> {
-        Err(Error::NotFound(format!("no item {id}")))
-    }
-    /// What an item is called: its object's path, with `#key` or `#n` behind it where an object holds several.
-    pub fn item_name(&self, id: ItemId) -> Result<String> {
-        Err(Error::NotFound(format!("no item {id}")))
-    }
-    /// The object at a path. O(log n).
-    pub fn lookup(&self, path: &str) -> Option<ObjectSlot> {
-        let _ = path;
-        None
-    }
-    /// The ids of the items that lie in an object of this snapshot, in order.
-    pub fn items_of(&self, object: ObjectSlot) -> Range<ItemId> {
-        let _ = object;
-        0..0
-    }
-    /// Up to `limit` objects whose path begins with `prefix` and sorts behind `after`, in path order.
-    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<ObjectSlot> {
-        let _ = (prefix, after, limit);
-        Vec::new()
-    }
-    /// The names of the classes, by label, where the layout has classes.
-    pub fn classes(&self) -> &[String] {
-        &[]
+    fn open(dir: &Path, identity: &blake3::Hash, layout: &Layout) -> Result<Option<Self>, Unusable> {
+        let Some(manifest) = Manifest::read(dir)? else { return Ok(None) };
+        if manifest.identity != identity.to_string() {
+            return Err(Unusable::Rebuild("it is of another origin".into()));
+        }
+        if manifest.layout != layout.to_string() {
+            return Err(Unusable::Rebuild(format!("its layout is {}, not {layout}", manifest.layout)));
+        }
+        let segments = manifest.segments.iter().map(|name| Segment::open(&dir.join(name)));
+        let objects = Objects::new(*identity, layout.piece_bytes(), segments.collect::<Result<_, _>>()?)?;
+        let snapshots = manifest.snapshots.iter().map(|name| {
+            let snapshot = Snapshot::open(&dir.join(name), layout, objects.clone())?;
+            Ok(Arc::new(snapshot))
+        });
+        let snapshots: Vec<_> = snapshots.collect::<Result<_, Unusable>>()?;
+        if snapshots.is_empty() {
+            return Err(Unusable::Rebuild("it has no snapshot".into()));
+        }
+        Ok(Some(Self { manifest, objects, snapshots }))
     }
 }
+
+impl Inner {
+    /// Writes what is fresh as a segment, seals a snapshot of `slots` (in path order), and makes both count.
+    fn commit(&self, _changing: &OwnedMutexGuard<()>, fresh: &Fresh, slots: &[u32]) -> Result<()> {
+        let state = self.state.load_full();
+        let mut manifest = state.manifest.clone();
+        let objects = self.append(&mut manifest, &state.objects, fresh)?;
+        let name = number(&mut manifest, "snapshot");
+        let path = self.dir.join(&name);
+        seal::seal(&path, &self.layout, &objects, slots)?;
+        let sealed = Arc::new(Snapshot::open(&path, &self.layout, objects.clone()).map_err(internal)?);
+        let kept = manifest.snapshots.iter().zip(&state.snapshots).filter(|(_, old)| old.id() != sealed.id());
+        let kept = kept.map(|(name, old)| (name.clone(), Arc::new(old.over(objects.clone()))));
+        let mut snapshots: Vec<_> = kept.chain([(name, sealed.clone())]).collect();
+        snapshots.drain(..snapshots.len().saturating_sub(KEPT_SNAPSHOTS));
+        let (names, snapshots) = snapshots.into_iter().unzip();
+        manifest.snapshots = names;
+        manifest.write(&self.dir)?;
+        manifest.sweep(&self.dir);
+        self.state.store(Arc::new(State { manifest, objects, snapshots }));
+        Ok(())
+    }
+
+    /// Adds a segment for the fresh objects. Small segments at the end are written again as part of it, so that there
+    /// are never more than a few, however often the origin changes.
+    fn append(&self, manifest: &mut Manifest, objects: &Objects, fresh: &Fresh) -> Result<Arc<Objects>> {
+        let mut segments = objects.segments().to_vec();
+        if fresh.is_empty() {
+            return Objects::new(self.identity, self.layout.piece_bytes(), segments).map_err(internal);
+        }
+        let (mut keep, mut length) = (segments.len(), u64::from(fresh.len()));
+        while keep > 0 && u64::from(segments[keep - 1].len()) <= 2 * length {
+            keep -= 1;
+            length += u64::from(segments[keep].len());
+        }
+        let name = number(manifest, "segment");
+        let path = self.dir.join(&name);
+        let merged = Chain { old: segments.split_off(keep), fresh };
+        segment::write(&path, objects.end_of(keep), &merged, self.layout.has_records())?;
+        segments.push(Segment::open(&path).map_err(internal)?);
+        manifest.segments.truncate(keep);
+        manifest.segments.push(name);
+        Objects::new(self.identity, self.layout.piece_bytes(), segments).map_err(internal)
+    }
+}
+
+fn number(manifest: &mut Manifest, kind: &str) -> String {
+    let number = manifest.next_file;
+    manifest.next_file += 1;
+    format!("{kind}-{number}.cat")
+}
+
+/// A file that was written a moment ago cannot be used.
+fn internal(unusable: Unusable) -> Error {
+    match unusable {
+        Unusable::Rebuild(why) => Error::Unavailable(format!("the catalog could not be read back: {why}")),
+        Unusable::Fail(error) => error,
+    }
+}
+
+/// Old segments and what is fresh, as one.
+struct Chain<'a> {
+    old: Vec<Arc<Segment>>,
+    fresh: &'a Fresh,
+}
+
+impl Chain<'_> {
+    /// The parts, each with the number of its first row.
+    fn parts(&self) -> impl Iterator<Item = (u32, &dyn Rows)> {
+        let old = self.old.iter().map(|segment| (segment.len(), segment.as_ref() as &dyn Rows));
+        let all = old.chain([(self.fresh.len(), self.fresh as &dyn Rows)]);
+        all.scan(0, |first, (length, rows)| {
+            let part = (*first, rows);
+            *first += length;
+            Some(part)
+        })
+    }
+}
+
+impl Rows for Chain<'_> {
+    fn each(&self, take: &mut dyn FnMut(segment::Row<'_>) -> Result<()>) -> Result<()> {
+        self.parts().try_for_each(|(_, rows)| rows.each(take))
+    }
+
+    fn each_record(&self, take: &mut dyn FnMut(u32, record::Record<'_>) -> Result<()>) -> Result<()> {
+        self.parts().try_for_each(|(first, rows)| rows.each_record(&mut |row, record| take(first + row, record)))
+    }
+
+    fn problems(&self) -> Vec<(u32, String)> {
+        let all = self
+            .parts()
+            .flat_map(|(first, rows)| rows.problems().into_iter().map(move |(row, text)| (first + row, text)));
+        all.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

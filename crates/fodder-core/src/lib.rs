@@ -26,6 +26,7 @@ pub mod error;
 pub mod id;
 pub mod layout;
 pub mod origin;
+pub mod size;
 pub mod tier;
 
 pub use engine::{Dataset, Engine};

@@ -1,0 +1,97 @@
+//! What a listing changes: walks it beside the newest snapshot, both in path order.
+
+use super::{
+    RefreshReport,
+    listing::Listing,
+    object::{Objects, PathCursor},
+    snapshot::Snapshot,
+};
+use crate::{Error, Result, id::ObjectSlot};
+use std::cmp::Ordering;
+
+/// What must be done to make a snapshot of a listing.
+#[derive(Debug, Default)]
+pub(super) struct Diff {
+    /// The slot of every object of the listing; new slots follow those there are.
+    pub(super) slots: Vec<u32>,
+    /// The objects of the listing that need a new slot, in path order.
+    pub(super) fresh: Vec<u32>,
+    pub(super) report: RefreshReport,
+}
+
+/// A slot that is still to be given.
+const FRESH: u32 = u32::MAX;
+
+impl Diff {
+    /// Compares a sorted listing with the newest snapshot, if there is one. `objects` are all there are.
+    pub(super) fn new(listing: &Listing, objects: &Objects, newest: Option<&Snapshot>) -> Result<Self> {
+        let mut diff = Self { slots: Vec::with_capacity(listing.len() as usize), ..Self::default() };
+        diff.walk(listing, objects, newest);
+        diff.revive(listing, objects, newest.map_or(0, Snapshot::object_count));
+        let mut next = objects.len();
+        for index in 0..listing.len() {
+            let slot = &mut diff.slots[index as usize];
+            if *slot == FRESH {
+                *slot = next;
+                diff.fresh.push(index);
+                next = next.checked_add(1).ok_or_else(|| {
+                    Error::Invalid("the dataset has had too many versions of its objects: add it anew".into())
+                })?;
+            }
+        }
+        Ok(diff)
+    }
+
+    /// Whether the listing is anything else than the newest snapshot.
+    pub(super) fn differs(&self) -> bool {
+        self.report.added + self.report.changed + self.report.removed > 0
+    }
+
+    fn walk(&mut self, listing: &Listing, objects: &Objects, newest: Option<&Snapshot>) {
+        let mut cursor = PathCursor::new(objects);
+        let (mut rank, known, mut version) = (0, newest.map_or(0, Snapshot::object_count), Vec::new());
+        for index in 0..listing.len() {
+            let row = listing.row(index);
+            let mut slot = FRESH;
+            while rank < known {
+                let old = newest.expect("a snapshot with objects").slot_at(rank);
+                match cursor.path(old).cmp(row.path) {
+                    Ordering::Less => self.report.removed += 1,
+                    Ordering::Equal => {
+                        objects.read_version(old, &mut version);
+                        let same = objects.size(old) == row.size && version == row.version;
+                        slot = if same { old.0 } else { FRESH };
+                        let count = if same { &mut self.report.unchanged } else { &mut self.report.changed };
+                        *count += 1;
+                        rank += 1;
+                        break;
+                    }
+                    Ordering::Greater => break,
+                }
+                rank += 1;
+            }
+            self.slots.push(slot);
+        }
+        self.report.removed += u64::from(known - rank);
+        self.report.added = u64::from(listing.len()) - self.report.unchanged - self.report.changed;
+    }
+
+    /// An object that comes back as it once was gets its old slot: no two slots are the same version of one object.
+    fn revive(&mut self, listing: &Listing, objects: &Objects, known: u32) {
+        if objects.len() == known || self.slots.iter().all(|slot| *slot != FRESH) {
+            return;
+        }
+        let (mut cursor, mut version) = (PathCursor::new(objects), Vec::new());
+        for slot in (0..objects.len()).map(ObjectSlot) {
+            let Some(index) = listing.find(cursor.path(slot).as_bytes()) else { continue };
+            if self.slots[index as usize] != FRESH {
+                continue;
+            }
+            objects.read_version(slot, &mut version);
+            let row = listing.row(index);
+            if row.size == objects.size(slot) && row.version == version {
+                self.slots[index as usize] = slot.0;
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Makes a snapshot of objects in path order: finds its items and its name, and writes its file.
+
+use super::{
+    file::{FileWriter, Kind},
+    name::BLOCK,
+    object::{Objects, PathCursor},
+    order, packed,
+    snapshot::{CLASS_STARTS, ITEM_SAMPLES, ITEMS, META, Meta, PATHS, items_in},
+};
+use crate::{
+    Error, Result,
+    id::{ObjectSlot, SnapshotId},
+    layout::{Layout, files},
+};
+use std::path::Path;
+
+/// Seals the objects in `slots`, which are in path order, as a snapshot.
+pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32]) -> Result<()> {
+    let classes = if *layout == Layout::Files { class_tree(objects, slots) } else { None };
+    let samples = if *layout == Layout::Files { None } else { Some(item_samples(layout, objects, slots)) };
+    let items = match (&classes, &samples) {
+        (Some(tree), _) => tree.slots.len() as u64,
+        (_, Some((_, items))) => *items,
+        _ => slots.len() as u64,
+    };
+    let mut file = FileWriter::create(path, Kind::Snapshot)?;
+    let paths = order::write(&mut file, PATHS, slots)?;
+    let class_items = classes.as_ref().map(|tree| order::write(&mut file, ITEMS, &tree.slots)).transpose()?;
+    if let Some(tree) = &classes {
+        file.section(CLASS_STARTS, |out| packed::column(out, &tree.starts))?;
+    }
+    if let Some((samples, _)) = &samples {
+        file.section(ITEM_SAMPLES, |out| packed::column(out, samples))?;
+    }
+    let tree = classes.unwrap_or_default();
+    let meta = Meta {
+        id: name(layout, objects, slots).to_string(),
+        items,
+        total_bytes: slots.iter().map(|slot| objects.size(ObjectSlot(*slot))).fold(0, u64::saturating_add),
+        paths,
+        class_items,
+        classes: tree.classes,
+        notes: tree.notes,
+    };
+    let json = serde_json::to_vec(&meta).map_err(|error| Error::Internal(error.to_string()))?;
+    file.section(META, |out| out.put(&json))?;
+    file.finish()
+}
+
+/// The snapshot's name: a hash of the layout and of every object's path, size, version and number of items. The order
+/// of the items follows from these, so that nodes which see the same data give it the same name.
+fn name(layout: &Layout, objects: &Objects, slots: &[u32]) -> SnapshotId {
+    let mut hasher = blake3::Hasher::new_derive_key("fodder 2026 snapshot");
+    let mut buffer = Vec::with_capacity(1 << 17);
+    let mut cursor = PathCursor::new(objects);
+    let text = layout.to_string();
+    packed::put_varint(&mut buffer, text.len() as u64);
+    buffer.extend_from_slice(text.as_bytes());
+    for slot in slots.iter().map(|slot| ObjectSlot(*slot)) {
+        let path = cursor.path(slot);
+        packed::put_varint(&mut buffer, path.len() as u64);
+        buffer.extend_from_slice(path.as_bytes());
+        packed::put_varint(&mut buffer, objects.size(slot));
+        let version = objects.version(slot);
+        packed::put_varint(&mut buffer, version.0.len() as u64);
+        buffer.extend_from_slice(version.0.as_bytes());
+        packed::put_varint(&mut buffer, items_in(layout, objects, slot));
+        if buffer.len() > 1 << 16 {
+            hasher.update(&buffer);
+            buffer.clear();
+        }
+    }
+    hasher.update(&buffer);
+    let mut id = [0; 16];
+    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    SnapshotId(id)
+}
+
+/// Items before every 16th object, and the number of all.
+fn item_samples(layout: &Layout, objects: &Objects, slots: &[u32]) -> (Vec<u64>, u64) {
+    let (mut samples, mut items) = (Vec::with_capacity(slots.len().div_ceil(BLOCK)), 0);
+    for (rank, slot) in slots.iter().enumerate() {
+        if rank.is_multiple_of(BLOCK) {
+            samples.push(items);
+        }
+        items += items_in(layout, objects, ObjectSlot(*slot));
+    }
+    (samples, items)
+}
+
+/// A tree of class directories with images in them.
+#[derive(Debug, Default)]
+struct ClassTree {
+    /// The images, in torchvision's order.
+    slots: Vec<u32>,
+    classes: Vec<String>,
+    /// The first item of each class.
+    starts: Vec<u64>,
+    notes: Vec<String>,
+}
+
+/// Images that follow each other in path order and lie in one directory.
+struct Chunk {
+    directory: usize,
+    start: usize,
+    length: usize,
+}
+
+/// The class tree that the objects are; None if there are no images in directories.
+///
+/// In one directory path order is name order, so it is enough to bring the directories into torchvision's order.
+fn class_tree(objects: &Objects, slots: &[u32]) -> Option<ClassTree> {
+    let (mut classes, mut directories, mut chunks) = (Vec::<String>::new(), Vec::<String>::new(), Vec::<Chunk>::new());
+    let (mut cursor, mut loose) = (PathCursor::new(objects), 0u64);
+    for (rank, slot) in slots.iter().enumerate() {
+        let path = cursor.path(ObjectSlot(*slot));
+        let Some(class) = files::class(path) else {
+            loose += u64::from(files::is_image(path));
+            continue;
+        };
+        if classes.last().is_none_or(|last| last != class) {
+            classes.push(class.to_owned());
+        }
+        if !files::is_image(path) {
+            continue;
+        }
+        let (directory, _) = files::split(path);
+        if directories.last().is_none_or(|last| last != directory) {
+            directories.push(directory.to_owned());
+        }
+        let directory = directories.len() - 1;
+        match chunks.last_mut() {
+            Some(chunk) if chunk.directory == directory && chunk.start + chunk.length == rank => chunk.length += 1,
+            _ => chunks.push(Chunk { directory, start: rank, length: 1 }),
+        }
+    }
+    if chunks.is_empty() {
+        return None;
+    }
+    classes.sort_unstable();
+    let directory = |chunk: &Chunk| directories[chunk.directory].as_str();
+    chunks.sort_by(|a, b| files::compare_directories(directory(a), directory(b)));
+    let mut tree = ClassTree { starts: vec![0; classes.len()], ..ClassTree::default() };
+    let mut class = 0;
+    for chunk in &chunks {
+        let name = directory(chunk).split('/').next().unwrap_or_default();
+        while classes[class] != name {
+            class += 1;
+            tree.starts[class] = tree.slots.len() as u64;
+        }
+        tree.slots.extend_from_slice(&slots[chunk.start..chunk.start + chunk.length]);
+    }
+    tree.starts[class + 1..].fill(tree.slots.len() as u64);
+    if loose > 0 {
+        tree.notes.push(format!(
+            "{loose} images lie outside the class directories: they are read by path, but are no items (as in torchvision's ImageFolder)"
+        ));
+    }
+    tree.classes = classes;
+    Some(tree)
+}

@@ -1,0 +1,166 @@
+//! Random changes of the origin, refreshes and restarts, against a map.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{HashMap, HashSet};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put { path: String, version: u8, size: u64 },
+    Remove { path: String },
+    Refresh,
+    Reopen,
+}
+
+fn path() -> impl Strategy<Value = String> {
+    "[ab]{1,2}(/[ab.-]{1,2}){0,2}(\\.jpg)?"
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let size = prop_oneof![Just(0u64), 1u64..100, (1u64 << 20)..(4 << 20)];
+    prop_oneof![
+        6 => (path(), 0u8..3, size).prop_map(|(path, version, size)| Step::Put { path, version, size }),
+        2 => path().prop_map(|path| Step::Remove { path }),
+        2 => Just(Step::Refresh),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+type Listed = BTreeMap<String, (String, u64, Bytes)>;
+
+/// What was promised to hold for ever.
+#[derive(Default)]
+struct Promises {
+    /// Slot to (path, version, size, first piece).
+    slots: HashMap<u32, (String, String, u64, u32)>,
+    /// Listings by snapshot, in the order they were sealed.
+    sealed: Vec<(SnapshotId, Listed)>,
+}
+
+fn naive_items(layout: &str, listed: &Listed) -> Vec<(String, Range<u64>)> {
+    let mut items = Vec::new();
+    if layout == "blocks:1MiB" {
+        for (path, (_, size, _)) in listed {
+            for start in (0..*size).step_by(1 << 20) {
+                items.push((path.clone(), start..(start + (1 << 20)).min(*size)));
+            }
+        }
+        return items;
+    }
+    let mut paths: Vec<&String> = listed.keys().collect();
+    if paths.iter().any(|path| path.contains('/') && path.ends_with(".jpg")) {
+        paths.retain(|path| path.contains('/') && path.ends_with(".jpg"));
+        paths.sort_by_key(|path| {
+            let (directory, name) = path.rsplit_once('/').unwrap();
+            (path.split('/').next().unwrap(), directory, name)
+        });
+    }
+    items.extend(paths.into_iter().map(|path| (path.clone(), 0..listed[path].1)));
+    items
+}
+
+fn check_snapshot(layout: &str, snapshot: &Snapshot, objects: &Objects, listed: &Listed) {
+    assert_eq!(snapshot.object_count() as usize, listed.len());
+    assert_eq!(snapshot.total_bytes(), listed.values().map(|(_, size, _)| size).sum::<u64>());
+    let all = snapshot.list("", None, usize::MAX);
+    assert_eq!(
+        all.iter().map(|slot| objects.path(*slot)).collect::<Vec<_>>(),
+        listed.keys().cloned().collect::<Vec<_>>()
+    );
+    for (path, (version, size, _)) in listed {
+        let slot = snapshot.lookup(path).unwrap();
+        assert_eq!((&*objects.version(slot).0, objects.size(slot)), (&version[..], *size));
+        let behind = snapshot.list(path, Some(path), usize::MAX).len();
+        let expected = listed.keys().filter(|other| other.starts_with(path.as_str()) && *other > path).count();
+        assert_eq!(behind, expected);
+    }
+    let items = naive_items(layout, listed);
+    assert_eq!(snapshot.len(), items.len() as u64);
+    let mut classes: Vec<&str> = listed.keys().filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    classes.dedup();
+    classes.sort_unstable();
+    for (id, (path, range)) in items.iter().enumerate() {
+        let item = snapshot.item(id as u64).unwrap();
+        assert_eq!((objects.path(item.object), &item.range), (path.clone(), range));
+        assert!(snapshot.items_of(item.object).contains(&(id as u64)));
+        let label = item.label.map(|label| snapshot.classes()[label as usize].as_str());
+        assert_eq!(label, (!snapshot.classes().is_empty()).then(|| path.split('/').next().unwrap()));
+        assert!(snapshot.classes().is_empty() || snapshot.classes() == classes);
+    }
+    let of_objects: u64 = all.iter().map(|slot| snapshot.items_of(*slot)).map(|ids| ids.end - ids.start).sum();
+    assert_eq!(of_objects, snapshot.len());
+}
+
+impl Promises {
+    fn check(&mut self, layout: &str, catalog: &Catalog) {
+        let objects = catalog.objects();
+        let mut keys = HashSet::new();
+        for slot in 0..objects.len() {
+            let at = ObjectSlot(slot);
+            let found =
+                (objects.path(at), objects.version(at).to_string(), objects.size(at), objects.first_piece(at).0);
+            assert_eq!(self.slots.entry(slot).or_insert_with(|| found.clone()), &found);
+            assert!(keys.insert((found.0, found.1, found.2)), "two slots for one version");
+        }
+        assert!(objects.len() as usize >= self.slots.len());
+        for (age, (id, listed)) in self.sealed.iter().rev().enumerate() {
+            match catalog.snapshot(*id) {
+                Some(snapshot) => check_snapshot(layout, &snapshot, &objects, listed),
+                None => assert!(age >= KEPT_SNAPSHOTS),
+            }
+        }
+    }
+}
+
+fn run(layout: &str, steps: Vec<Step>) {
+    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    source.put_size("a/first.jpg", "0", 1);
+    let mut catalog = build(dir.path(), layout, &source).unwrap();
+    let mut promises = Promises::default();
+    let mut last = source.objects.lock().unwrap().clone();
+    promises.sealed.push((catalog.current().id(), last.clone()));
+    for step in steps {
+        match step {
+            Step::Put { path, version, size } => source.put_size(&path, &format!("\"{version:032x}\""), size),
+            Step::Remove { path } => source.remove(&path),
+            Step::Reopen => catalog = reopen(dir.path(), layout).unwrap(),
+            Step::Refresh => {
+                let before = catalog.current().id();
+                let report = wait(catalog.refresh_from(&source)).unwrap();
+                let now = source.objects.lock().unwrap().clone();
+                let same = |path: &String| last.get(path).is_some_and(|old| old == &now[path]);
+                let known = |path: &&String| last.contains_key(*path);
+                assert_eq!(report.unchanged as usize, now.keys().filter(|path| same(path)).count());
+                assert_eq!(report.changed as usize, now.keys().filter(known).filter(|path| !same(path)).count());
+                assert_eq!(report.added as usize, now.keys().filter(|path| !known(path)).count());
+                assert_eq!(report.removed as usize, last.keys().filter(|path| !now.contains_key(*path)).count());
+                assert_eq!(catalog.current().id() == before, now == last);
+                if now != last {
+                    promises.sealed.retain(|(id, _)| *id != catalog.current().id());
+                    promises.sealed.push((catalog.current().id(), now.clone()));
+                }
+                last = now;
+            }
+        }
+        promises.check(layout, &catalog);
+    }
+    let fresh = tempfile::tempdir().unwrap();
+    wait(catalog.refresh_from(&source)).unwrap();
+    let elsewhere = build(fresh.path(), layout, &source).unwrap();
+    assert_eq!(catalog.current().id(), elsewhere.current().id(), "the same data has the same name on any node");
+    assert_eq!(names(&catalog.current()), names(&elsewhere.current()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_catalog_of_files_is_what_a_naive_map_says(steps in prop::collection::vec(step(), 0..50)) {
+        run("files", steps);
+    }
+
+    #[test]
+    fn a_catalog_of_blocks_is_what_a_naive_map_says(steps in prop::collection::vec(step(), 0..50)) {
+        run("blocks:1MiB", steps);
+    }
+}
