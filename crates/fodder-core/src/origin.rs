@@ -3,6 +3,9 @@
 //! Behind it stands object_store's trait: its own stores for s3, gcs, azure and http, one for local directories, the
 //! `throttled:` wrapper around any of them. [docs/decisions/0004-origins.md] says why.
 
+mod address;
+mod aws;
+mod cloud;
 mod failure;
 mod local;
 mod name;
@@ -11,6 +14,9 @@ mod read;
 mod read_only;
 mod redact;
 mod source;
+mod suggest;
+mod throttle;
+mod wire;
 
 pub use patience::Patience;
 
@@ -67,7 +73,7 @@ impl Origin {
     /// Opens the origin at `uri` with other patience than the default.
     pub async fn open_with(uri: &str, options: &OriginOptions, patience: Patience) -> Result<Self> {
         let source = Source::open(uri, options, &patience).await?;
-        let reader = Arc::new(Reader::new(Arc::clone(&source.store), patience, options.concurrency));
+        let reader = Arc::new(Reader::new(Arc::clone(&source.stores.objects), patience, options.concurrency));
         Ok(Self { source, reader })
     }
 
@@ -89,7 +95,7 @@ impl Origin {
 
     /// All objects below the origin, in no particular order.
     pub fn list(&self) -> BoxStream<'_, Result<ObjectEntry>> {
-        if let Some(single) = &self.source.single {
+        if let Some((single, _)) = &self.source.single {
             return stream::once(self.head(single)).boxed();
         }
         self.source.skipped.store(0, Ordering::Relaxed);
@@ -117,7 +123,7 @@ impl Origin {
         let location = self.location(path)?;
         let request = || {
             let options = GetOptions { head: true, ..GetOptions::default() };
-            self.source.store.get_opts(&location, options)
+            self.source.stores.objects.get_opts(&location, options)
         };
         let answer = self.reader.ask(&self.what(path), request).await?;
         Ok(ObjectEntry { path: path.into(), size: answer.meta.size, version: version_of(&answer.meta) })

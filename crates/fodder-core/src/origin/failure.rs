@@ -75,6 +75,7 @@ impl Failure {
             412 => Failure::Changed,
             // The object is shorter than it was.
             416 => Failure::Changed,
+            501 | 505 => Failure::Useless(text),
             401 | 403 => Failure::Denied(text),
             408 | 425 | 429 | 500.. => Failure::Passing(text),
             // S3 answers so while a connection idles out, or when a clock is a little off.

@@ -9,15 +9,24 @@ use crate::{Result, id::Version};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream, stream::BoxStream};
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, path::Path};
-use std::{future::Future, ops::Range, sync::Arc};
+use std::{fmt, future::Future, ops::Range, sync::Arc};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A store with patience, and a bound on the requests that are under way.
-#[derive(Debug)]
 pub(super) struct Reader {
     store: Arc<dyn ObjectStore>,
     patience: Patience,
     permits: Arc<Semaphore>,
+}
+
+/// Without the store: its own would show keys and tokens.
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("patience", &self.patience)
+            .field("permits", &self.permits)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is to be read.

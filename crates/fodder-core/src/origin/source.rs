@@ -1,22 +1,66 @@
 //! One opened origin: its store, where in the store it begins, and how it is called.
 
-use super::{OriginOptions, failure::Failure, local::Local, name, patience::Patience, read::Reader, redact::scrub};
+use super::{
+    OriginOptions,
+    address::{Address, Place},
+    cloud,
+    failure::Failure,
+    local::Local,
+    name,
+    patience::Patience,
+    read::Reader,
+    redact::scrub,
+    throttle::Throttled,
+    wire::Wire,
+};
 use crate::{Error, Result};
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use object_store::{ObjectMeta, ObjectStore, path::Path};
+use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
+use object_store::{
+    ObjectMeta, ObjectStore,
+    list::{PaginatedListOptions, PaginatedListStore},
+    path::Path,
+};
 use std::{
+    fmt,
     path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
 };
 
+/// A store, and the same store as one that lists by pages, if it does.
+#[derive(Clone)]
+pub(super) struct Stores {
+    pub(super) objects: Arc<dyn ObjectStore>,
+    pages: Option<Arc<dyn PaginatedListStore>>,
+}
+
+impl Stores {
+    /// A store whose pages can be asked for again when one fails.
+    pub(super) fn paged(store: impl ObjectStore + PaginatedListStore) -> Self {
+        let store = Arc::new(store);
+        Self { objects: Arc::clone(&store) as _, pages: Some(store) }
+    }
+
+    /// A store that lists as a whole.
+    pub(super) fn whole(objects: Arc<dyn ObjectStore>) -> Self {
+        Self { objects, pages: None }
+    }
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the stores themselves: theirs would show keys and tokens.
+        write!(f, "Stores {{ paged: {} }}", self.pages.is_some())
+    }
+}
+
 /// An opened origin.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) stores: Stores,
     /// Where in the store the origin begins.
     prefix: Path,
-    /// The name of its one object, where the URI named an object and not a place for many.
-    pub(super) single: Option<String>,
+    /// Its one object's name and location, where the URI named an object and not a place for many.
+    pub(super) single: Option<(String, Path)>,
     /// Whether names are file names, whose control characters are escaped.
     files: bool,
     pub(super) shown: String,
@@ -26,12 +70,50 @@ pub(super) struct Source {
 
 impl Source {
     /// Opens what a URI names.
-    pub(super) async fn open(uri: &str, _options: &OriginOptions, _patience: &Patience) -> Result<Self> {
-        let path = uri.strip_prefix("file://").or_else(|| uri.strip_prefix("local://")).unwrap_or(uri);
-        if path.contains("://") {
-            return Err(Error::Invalid(format!("cannot open {}: unknown kind of origin", scrub(uri))));
+    pub(super) async fn open(uri: &str, options: &OriginOptions, patience: &Patience) -> Result<Self> {
+        let Address { throttling, place } = Address::parse(uri)?;
+        let mut source = Self::place(place, options, patience).await?;
+        if let Some((throttling, spelling)) = throttling {
+            let Stores { objects, pages } = source.stores;
+            let paged = pages.is_some();
+            let throttled = Arc::new(Throttled::new(objects, pages, &throttling));
+            source.stores = Stores { objects: Arc::clone(&throttled) as _, pages: paged.then_some(throttled as _) };
+            source.shown = format!("throttled:{spelling}:{}", source.shown);
         }
-        Self::local(path.into())
+        Ok(source)
+    }
+
+    async fn place(place: Place, options: &OriginOptions, patience: &Patience) -> Result<Self> {
+        let skipped = Arc::<AtomicU64>::default();
+        let wire = Wire { skipped: Arc::clone(&skipped), ..Wire::default() };
+        let (stores, identity, prefix) = match place {
+            Place::Local(path) => return Self::local(path),
+            Place::S3(bucket) => {
+                let (stores, identity) = cloud::s3(&bucket, options, patience, wire).await?;
+                (stores, identity, bucket.prefix)
+            }
+            Place::Gcs(bucket) => {
+                let (stores, identity) = cloud::gcs(&bucket, options, patience, wire)?;
+                (stores, identity, bucket.prefix)
+            }
+            Place::Azure(bucket) => {
+                let (stores, identity) = cloud::azure(&bucket, options, patience, wire)?;
+                (stores, identity, bucket.prefix)
+            }
+            Place::Http(url) => {
+                let (stores, identity, single) = cloud::http(&url, patience, wire)?;
+                let single = single.map(|name| (name, Path::ROOT));
+                let shown = scrub(url.as_str());
+                return Ok(Self { stores, prefix: Path::ROOT, single, files: false, shown, identity, skipped });
+            }
+            Place::Tail { scheme, .. } => {
+                return Err(Error::Invalid(format!(
+                    "{scheme}:// needs a build with the Cargo feature all-origins; release builds have it"
+                )));
+            }
+        };
+        let prefix = Path::parse(prefix).map_err(|error| Error::Invalid(error.to_string()))?;
+        Ok(Self { stores, prefix, single: None, files: false, shown: scrub(&identity), identity, skipped })
     }
 
     /// A local directory, or one file.
@@ -39,12 +121,13 @@ impl Source {
         let full = std::fs::canonicalize(&path).map_err(|error| Error::io("open the origin", &path, &error))?;
         let shown = full.display().to_string();
         let skipped = Arc::default();
-        let (root, single) = match full.file_name().and_then(|name| name.to_str()) {
-            Some(name) if full.is_file() => (full.with_file_name(""), Some(name.to_owned())),
+        let (root, single) = match (full.parent(), full.file_name().and_then(|name| name.to_str())) {
+            (Some(parent), Some(name)) if full.is_file() => (parent.to_owned(), Some(name.to_owned())),
             _ => (full.clone(), None),
         };
+        let single = single.and_then(|name| name::path(&name::escape(&name)).map(|path| (name, path)));
         Ok(Self {
-            store: Arc::new(Local::new(root, Arc::clone(&skipped))),
+            stores: Stores::whole(Arc::new(Local::new(root, Arc::clone(&skipped)))),
             prefix: Path::ROOT,
             single,
             files: true,
@@ -56,6 +139,9 @@ impl Source {
 
     /// What the store calls an object of this origin; None if no object can have the name.
     pub(super) fn location(&self, name: &str) -> Option<Path> {
+        if let Some((single, location)) = &self.single {
+            return (name == single).then(|| location.clone());
+        }
         let path = if self.files { name::path(&name::escape(name)) } else { name::path(name) }?;
         if self.prefix.is_root() {
             return Some(path);
@@ -73,9 +159,40 @@ impl Source {
         if self.files { name::unescape(below) } else { Some(below.into()) }
     }
 
-    /// Everything the store lists below the prefix.
-    pub(super) fn list<'a>(&'a self, _reader: &'a Reader) -> BoxStream<'a, Result<ObjectMeta>> {
-        let prefix = (!self.prefix.is_root()).then_some(&self.prefix);
-        self.store.list(prefix).map_err(|error| Failure::of(&error).error(&self.shown, "1 attempt")).boxed()
+    /// Everything the store lists below the prefix. A page that fails is asked for again.
+    pub(super) fn list<'a>(&'a self, reader: &'a Reader) -> BoxStream<'a, Result<ObjectMeta>> {
+        let Some(pages) = &self.stores.pages else {
+            let prefix = (!self.prefix.is_root()).then_some(&self.prefix);
+            let entries = self.stores.objects.list(prefix);
+            return entries.map_err(|error| self.unlisted(Failure::of(&error))).boxed();
+        };
+        let prefix = (!self.prefix.is_root()).then(|| format!("{}/", self.prefix));
+        stream::try_unfold(Some(None), move |page: Option<Option<String>>| {
+            let prefix = prefix.clone();
+            async move {
+                let Some(page_token) = page else { return Ok(None) };
+                let request = || {
+                    let options = PaginatedListOptions { page_token: page_token.clone(), ..Default::default() };
+                    pages.list_paginated(prefix.as_deref(), options)
+                };
+                let page = reader.ask(&self.shown, request).await?;
+                let entries = stream::iter(page.result.objects.into_iter().map(Ok));
+                Ok::<_, Error>(Some((entries, page.page_token.map(Some))))
+            }
+        })
+        .try_flatten()
+        .boxed()
+    }
+
+    /// The error for a listing that failed as a whole.
+    fn unlisted(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Useless(text) if self.identity.starts_with("http") => Error::Invalid(format!(
+                "{} cannot be listed ({text}): only WebDAV servers list their files; \
+                 give the URL of one file, without a / at its end",
+                self.shown
+            )),
+            failure => failure.error(&self.shown, "1 attempt"),
+        }
     }
 }
