@@ -13,7 +13,8 @@ mod manifest;
 mod name;
 mod object;
 mod order;
-pub(crate) mod packed;
+mod packed;
+mod reader;
 pub(crate) mod record;
 mod seal;
 mod segment;
@@ -142,17 +143,19 @@ impl Catalog {
             listing.push(&entry)?;
         }
         let state = self.inner.state.load_full();
-        let (listing, diff) = blocking(move || {
+        let layout = self.inner.layout.clone();
+        let (listing, diff, others) = blocking(move || {
             listing.sort();
             let diff = Diff::new(&listing, &state.objects, state.snapshots.last().map(Arc::as_ref))?;
-            Ok((listing, diff))
+            let others = diff.keeps_a_good_shard(&layout, &listing, &state.objects);
+            Ok((listing, diff, others))
         })
         .await?;
         let report = diff.report;
         if !diff.differs() && !self.inner.state.load().snapshots.is_empty() {
             return Ok(report);
         }
-        let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, source).await?;
+        let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, others, source).await?;
         let inner = self.inner.clone();
         blocking(move || inner.commit(&guard, &fresh, &diff.slots)).await?;
         Ok(report)

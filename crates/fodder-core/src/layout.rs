@@ -4,10 +4,15 @@
 //! says which objects become items, in which order, and why.
 
 pub(crate) mod files;
+pub(crate) mod shard;
+mod tar;
+mod tfrecord;
 
+use crate::catalog::record::RecordList;
 use crate::{Error, Result, size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{fmt, str::FromStr};
+use shard::Want;
+use std::{fmt, ops::Range, str::FromStr};
 
 /// How a dataset's objects become items.
 ///
@@ -26,6 +31,17 @@ pub enum Layout {
     Tar,
     /// TensorFlow records.
     Tfrecord,
+}
+
+/// A record inside an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParsedRecord {
+    /// The bytes of the object it is.
+    pub range: Range<u64>,
+    /// Its class, where the object says so.
+    pub label: Option<u32>,
+    /// What the object calls it; empty where records have no names.
+    pub key: String,
 }
 
 impl Layout {
@@ -53,6 +69,24 @@ impl Layout {
             Self::Files | Self::Blocks { .. } => 1 << 20,
             Self::Tar | Self::Tfrecord => 128 << 10,
         }
+    }
+
+    /// The records in an object that is in memory; none where the layout has no records. [`Error::Corrupt`] names the
+    /// object by `path`, with the record and the byte.
+    pub fn records(&self, path: &str, bytes: &[u8]) -> Result<Vec<ParsedRecord>> {
+        let Some(mut parser) = shard::parser(self, bytes.len() as u64) else { return Ok(Vec::new()) };
+        let mut list = RecordList::default();
+        while let Want::Bytes { at, length } = parser.want() {
+            let wanted = &bytes[at as usize..at as usize + length];
+            parser.give(wanted, &mut list).map_err(|fault| fault.into_error(self, path))?;
+        }
+        let mut records = Vec::new();
+        list.each(&mut |record| {
+            let key = String::from_utf8_lossy(record.key).into_owned();
+            records.push(ParsedRecord { range: record.start..record.start + record.length, label: record.label, key });
+            Ok(())
+        })?;
+        Ok(records)
     }
 
     /// Whether the objects' contents must be read to know the items.
@@ -129,6 +163,12 @@ impl<'de> Deserialize<'de> for Layout {
         }
         deserializer.deserialize_any(Written)
     }
+}
+
+/// Shards for the tests of others.
+#[cfg(test)]
+pub(crate) mod testing {
+    pub(crate) use super::{tar::tests::member as tar_member, tfrecord::tests::file as tfrecord_file};
 }
 
 #[cfg(test)]

@@ -6,7 +6,12 @@ use super::{
     object::{Objects, PathCursor},
     snapshot::Snapshot,
 };
-use crate::{Error, Result, id::ObjectSlot};
+use crate::{
+    Error, Result,
+    id::ObjectSlot,
+    layout::{Layout, shard},
+};
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 
 /// What must be done to make a snapshot of a listing.
@@ -45,6 +50,18 @@ impl Diff {
     /// Whether the listing is anything else than the newest snapshot.
     pub(super) fn differs(&self) -> bool {
         self.report.added + self.report.changed + self.report.removed > 0
+    }
+
+    /// Whether a shard that was indexed before, and is in order, stays.
+    pub(super) fn keeps_a_good_shard(&self, layout: &Layout, listing: &Listing, objects: &Objects) -> bool {
+        let bad = objects.segments().iter().flat_map(|segment| segment.problems());
+        let bad: FxHashSet<u32> = bad.map(|(slot, _)| slot).collect();
+        let is_shard = |index: u32| {
+            let row = listing.row(index);
+            shard::is_shard(layout, row.path, row.size)
+        };
+        let known = objects.len();
+        (0..listing.len()).zip(&self.slots).any(|(index, slot)| *slot < known && !bad.contains(slot) && is_shard(index))
     }
 
     fn walk(&mut self, listing: &Listing, objects: &Objects, newest: Option<&Snapshot>) {

@@ -2,11 +2,25 @@
 
 use super::{
     listing::Listing,
+    reader::Reader,
     record::{Record, RecordList},
     segment::{Row, Rows},
     source::Source,
 };
-use crate::{Error, Result, layout::Layout};
+use crate::{
+    Error, Result,
+    layout::{
+        Layout,
+        shard::{self, Want},
+    },
+    origin::ObjectEntry,
+};
+use futures::{StreamExt, TryStreamExt};
+
+/// Shards that are read at once.
+const PARALLEL: usize = 8;
+/// Problems that are kept with their text, and that are logged.
+const MAX_TEXTS: usize = 100;
 
 /// Objects of a listing that need slots, in path order.
 #[derive(Debug)]
@@ -19,19 +33,51 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Reads what the layout must know of the picked objects.
+    /// Reads what the layout must know of the picked objects. A shard that cannot be understood has no records, and is a
+    /// problem; if all are, and there are no `others` that are in order, it is an error.
     pub(super) async fn index(
         layout: &Layout,
         listing: Listing,
         picked: Vec<u32>,
+        others: bool,
         source: &dyn Source,
     ) -> Result<Self> {
-        let fresh = Self { listing, picked, records: Vec::new(), problems: Vec::new() };
-        let _ = source;
+        let mut fresh = Self { listing, picked, records: Vec::new(), problems: Vec::new() };
         if layout.has_records() {
-            return Err(Error::Invalid(format!("the layout {layout} is not there yet")));
+            fresh.read_shards(layout, others, source).await?;
         }
         Ok(fresh)
+    }
+
+    async fn read_shards(&mut self, layout: &Layout, others: bool, source: &dyn Source) -> Result<()> {
+        let (mut records, mut problems, mut shards, mut first) = (Vec::new(), Vec::new(), 0, None);
+        {
+            let entries = self.picked.iter().map(|index| self.listing.entry(*index));
+            let reading = entries.map(|entry| read_shard(layout, entry, source));
+            let mut lists = futures::stream::iter(reading).buffered(PARALLEL);
+            while let Some(found) = lists.try_next().await? {
+                let row = records.len() as u32;
+                let list = match found {
+                    None => RecordList::default(),
+                    Some(Ok(list)) => {
+                        shards += 1;
+                        list
+                    }
+                    Some(Err(error)) => {
+                        shards += 1;
+                        problems.push((row, note(&error, problems.len())));
+                        first.get_or_insert(error);
+                        RecordList::default()
+                    }
+                };
+                records.push(list);
+            }
+        }
+        match first {
+            Some(error) if problems.len() == shards && !others => return Err(error),
+            _ => (self.records, self.problems) = (records, problems),
+        }
+        Ok(())
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -41,6 +87,43 @@ impl Fresh {
     pub(super) fn is_empty(&self) -> bool {
         self.picked.is_empty()
     }
+}
+
+/// What is kept of the `nth` problem.
+fn note(error: &Error, nth: usize) -> String {
+    match nth {
+        0..MAX_TEXTS => {
+            tracing::warn!(%error, "a shard is left out of the items; its bytes are still read by path");
+            error.to_string()
+        }
+        _ => String::new(),
+    }
+}
+
+/// The records of an object: None if it is no shard; an inner error if it is one that cannot be used as it is.
+async fn read_shard(layout: &Layout, entry: ObjectEntry, source: &dyn Source) -> Result<Option<Result<RecordList>>> {
+    if !shard::is_shard(layout, &entry.path, entry.size) {
+        return Ok(None);
+    }
+    match parse(layout, &entry, source).await {
+        // The object itself is at fault. When it changes, the next refresh looks at it again.
+        Err(error @ (Error::Corrupt(_) | Error::Stale(_) | Error::NotFound(_) | Error::Denied(_))) => {
+            Ok(Some(Err(error)))
+        }
+        Err(error) => Err(error),
+        Ok(list) => Ok(Some(Ok(list))),
+    }
+}
+
+async fn parse(layout: &Layout, entry: &ObjectEntry, source: &dyn Source) -> Result<RecordList> {
+    let (mut list, mut bytes) = (RecordList::default(), Vec::new());
+    let Some(mut parser) = shard::parser(layout, entry.size) else { return Ok(list) };
+    let mut reader = Reader::new(source, entry);
+    while let Want::Bytes { at, length } = parser.want() {
+        reader.read(at, length, &mut bytes).await?;
+        parser.give(&bytes, &mut list).map_err(|fault| fault.into_error(layout, &entry.path))?;
+    }
+    Ok(list)
 }
 
 impl Rows for Fresh {

@@ -68,7 +68,7 @@ impl Packed {
 }
 
 /// Appends a varint: seven bits a byte, lowest first.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -77,7 +77,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Takes a varint off the front of `bytes`, which this module wrote.
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> u64 {
+pub(super) fn take_varint(bytes: &mut &[u8]) -> u64 {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let Some((byte, rest)) = bytes.split_first() else { return number };
@@ -91,7 +91,7 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> u64 {
 }
 
 /// Takes `length` bytes (or what is left) off the front of `bytes`.
-pub(crate) fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
+pub(super) fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
     let (head, tail) = bytes.split_at(length.min(bytes.len()));
     *bytes = tail;
     head

@@ -25,7 +25,6 @@ pub(crate) struct RecordList {
     bytes: Vec<u8>,
     end: u64,
     key: Vec<u8>,
-    count: u64,
 }
 
 impl RecordList {
@@ -41,11 +40,6 @@ impl RecordList {
         self.key.truncate(shared);
         self.key.extend_from_slice(&record.key[shared..]);
         self.end = record.start + record.length;
-        self.count += 1;
-    }
-
-    pub(crate) fn len(&self) -> u64 {
-        self.count
     }
 
     /// Every record in order.

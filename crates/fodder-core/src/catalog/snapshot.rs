@@ -111,7 +111,7 @@ impl Snapshot {
 
     fn collect_problems(&self) -> Vec<String> {
         let of_objects = self.objects.segments().iter().flat_map(|segment| segment.problems());
-        let mine = of_objects.filter(|(slot, _)| self.rank(ObjectSlot(*slot)).is_some());
+        let mine = of_objects.filter(|(slot, text)| !text.is_empty() && self.rank(ObjectSlot(*slot)).is_some());
         let all = self.meta.notes.iter().map(String::as_str).chain(mine.map(|(_, text)| text));
         all.take(MAX_PROBLEMS).map(str::to_owned).collect()
     }

@@ -4,6 +4,7 @@
 mod classes;
 mod damage;
 mod model;
+mod shards;
 
 use super::*;
 use crate::{
@@ -20,6 +21,8 @@ pub(super) struct Memory {
     objects: StdMutex<BTreeMap<String, (String, u64, Bytes)>>,
     /// Where listing fails, if it does.
     fails_after: StdMutex<Option<usize>>,
+    /// Versions that are listed and are no longer there.
+    listed_as: StdMutex<BTreeMap<String, String>>,
     /// Ranges that were read.
     reads: StdMutex<Vec<(String, Range<u64>)>>,
 }
@@ -43,7 +46,10 @@ impl Memory {
 #[async_trait::async_trait]
 impl Source for Memory {
     fn list(&self) -> BoxStream<'_, Result<ObjectEntry>> {
-        let objects = self.objects.lock().unwrap().clone();
+        let mut objects = self.objects.lock().unwrap().clone();
+        for (path, version) in self.listed_as.lock().unwrap().iter() {
+            objects.get_mut(path).unwrap().0.clone_from(version);
+        }
         let entries = objects
             .into_iter()
             .rev()
@@ -63,6 +69,11 @@ impl Source for Memory {
         let chunks: Vec<_> = bytes.chunks(1000).map(Bytes::copy_from_slice).map(Ok).collect();
         Ok(futures::stream::iter(chunks).boxed())
     }
+}
+
+/// A directory in memory where there is one: syncing is not what is tested.
+pub(super) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 pub(super) fn identity() -> blake3::Hash {
@@ -88,8 +99,8 @@ pub(super) fn names(snapshot: &Snapshot) -> Vec<String> {
 
 #[test]
 fn an_empty_dataset_is_a_snapshot_without_items() {
-    let dir = tempfile::tempdir().unwrap();
-    for layout in ["files", "blocks"] {
+    let dir = scratch();
+    for layout in ["files", "blocks", "tar", "tfrecord"] {
         let catalog = build(&dir.path().join(layout), layout, &Memory::default()).unwrap();
         let snapshot = catalog.current();
         assert_eq!((snapshot.len(), snapshot.object_count(), catalog.objects().pieces()), (0, 0, 0));
@@ -102,7 +113,7 @@ fn an_empty_dataset_is_a_snapshot_without_items() {
 
 #[test]
 fn blocks_cut_objects_and_leave_empty_ones_out() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     source.put_size("a", "1", 5 << 20);
     source.put_size("b", "2", 0);
     source.put_size("c", "3", 1);
@@ -119,7 +130,7 @@ fn blocks_cut_objects_and_leave_empty_ones_out() {
 
 #[test]
 fn odd_names_are_kept_exactly_and_nothing_else_is_found() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     let long = "x".repeat(1024);
     let odd = ["../../etc/passwd", "a\nb", "a", "a/b", "a//b", "é", "e\u{301}", "/lead", &long, ".", "..", "a\0b", " "];
     odd.iter().enumerate().for_each(|(n, path)| source.put_size(path, &n.to_string(), n as u64));
@@ -149,7 +160,7 @@ fn of_objects_listed_twice_the_last_stays() {
 
 #[test]
 fn a_listing_that_fails_in_the_middle_changes_nothing() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     (0..10).for_each(|n| source.put_size(&format!("f{n}"), "1", 1));
     let catalog = build(dir.path(), "files", &source).unwrap();
     let before = (catalog.current().id(), names(&catalog.current()));
@@ -162,7 +173,7 @@ fn a_listing_that_fails_in_the_middle_changes_nothing() {
 
 #[test]
 fn too_many_pieces_are_refused() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     source.put_size("a", "1", 1 << 51);
     source.put_size("b", "1", (1 << 51) - (1 << 20));
     assert_eq!(build(dir.path(), "files", &source).unwrap().objects().pieces(), u32::MAX);
@@ -172,7 +183,7 @@ fn too_many_pieces_are_refused() {
 
 #[test]
 fn another_origin_or_layout_is_built_anew() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     source.put_size("a", "1", 1);
     build(dir.path(), "files", &source).unwrap();
     assert!(reopen(dir.path(), "blocks").is_none());
@@ -185,7 +196,7 @@ fn another_origin_or_layout_is_built_anew() {
 
 #[test]
 fn pieces_and_objects_find_each_other() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     for n in 0..100u64 {
         source.put_size(&format!("{n:03}"), "v", [0, 1, 1 << 20, (1 << 20) + 1, 7 << 20][n as usize % 5]);
     }

@@ -43,7 +43,7 @@ fn items_and_labels_are_torchvisions() {
         return;
     }
     for tree in ODD_TREES {
-        let (top, dir, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Memory::default());
+        let (top, dir, source) = (scratch(), scratch(), Memory::default());
         for path in tree {
             let file = top.path().join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -67,7 +67,7 @@ fn items_and_labels_are_torchvisions() {
 
 #[test]
 fn images_outside_the_classes_are_reported() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     ["cat/1.jpg", "loose.png"].iter().for_each(|path| source.put_size(path, "v", 1));
     let snapshot = build(dir.path(), "files", &source).unwrap().current();
     assert!(snapshot.problems()[0].starts_with("1 images lie outside"), "{:?}", snapshot.problems());
@@ -77,7 +77,7 @@ fn images_outside_the_classes_are_reported() {
 #[test]
 fn without_images_in_directories_every_file_is_an_item_in_path_order() {
     for tree in [&["b.jpg", "a.jpg", "a/notes.txt"][..], &["x/1.wav", "x/0.wav", "top"], &["only.bin"]] {
-        let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+        let (dir, source) = (scratch(), Memory::default());
         tree.iter().for_each(|path| source.put_size(path, "v", 1));
         let snapshot = build(dir.path(), "files", &source).unwrap().current();
         let mut sorted = tree.to_vec();

@@ -15,7 +15,7 @@ fn catalog_with_two_snapshots(dir: &Path) -> Vec<SnapshotId> {
 
 #[test]
 fn a_flipped_byte_is_noticed_or_harmless() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let ids = catalog_with_two_snapshots(dir.path());
     let good = names(&reopen(dir.path(), "files").unwrap().current());
     for entry in fs::read_dir(dir.path()).unwrap() {
@@ -40,7 +40,7 @@ fn a_flipped_byte_is_noticed_or_harmless() {
 
 #[test]
 fn a_missing_file_means_building_anew() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     catalog_with_two_snapshots(dir.path());
     let files: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 4);
@@ -55,7 +55,7 @@ fn a_missing_file_means_building_anew() {
 
 #[test]
 fn what_a_crash_left_behind_is_removed() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     catalog_with_two_snapshots(dir.path());
     for name in ["segment-77.cat", "snapshot-78.tmp", "manifest.tmp", "somebody-elses.txt"] {
         fs::write(dir.path().join(name), b"half").unwrap();
@@ -67,7 +67,7 @@ fn what_a_crash_left_behind_is_removed() {
 
 #[test]
 fn a_disk_that_cannot_be_written_changes_nothing() {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     source.put_size("a", "1", 1);
     let catalog = build(dir.path(), "files", &source).unwrap();
     let before = catalog.current().id();

@@ -113,7 +113,7 @@ impl Promises {
 }
 
 fn run(layout: &str, steps: Vec<Step>) {
-    let (dir, source) = (tempfile::tempdir().unwrap(), Memory::default());
+    let (dir, source) = (scratch(), Memory::default());
     source.put_size("a/first.jpg", "0", 1);
     let mut catalog = build(dir.path(), layout, &source).unwrap();
     let mut promises = Promises::default();
@@ -144,7 +144,7 @@ fn run(layout: &str, steps: Vec<Step>) {
         }
         promises.check(layout, &catalog);
     }
-    let fresh = tempfile::tempdir().unwrap();
+    let fresh = scratch();
     wait(catalog.refresh_from(&source)).unwrap();
     let elsewhere = build(fresh.path(), layout, &source).unwrap();
     assert_eq!(catalog.current().id(), elsewhere.current().id(), "the same data has the same name on any node");
