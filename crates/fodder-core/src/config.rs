@@ -1,9 +1,9 @@
 //! What a user may set about the engine, with the defaults. Plain data: the binary reads and checks it once.
 
-use crate::layout::Layout;
+use crate::{Error, Result, layout::Layout, size};
 use fodder_policy::Policy;
-use serde::{Deserialize, Serialize};
-use std::{path::PathBuf, time::Duration};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 /// Everything the engine needs to start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,7 @@ pub struct EngineConfig {
     /// Where bytes are kept, fastest first. Empty means one SSD tier in `cache_dir`.
     pub tiers: Vec<TierConfig>,
     /// Upper bound of the memory for bytes on their way: fetched, being written, being sent.
+    #[serde(rename = "memory_budget", with = "crate::size")]
     pub memory_budget_bytes: u64,
     /// How many requests may be under way at each origin.
     pub origin_concurrency: usize,
@@ -31,6 +32,7 @@ pub struct TierConfig {
     /// What the directory is made of; tiers are used in the order MEM, SSD, HDD.
     pub medium: Medium,
     /// The most disk blocks it may hold, as `du` counts them.
+    #[serde(rename = "quota", with = "crate::size")]
     pub quota_bytes: u64,
 }
 
@@ -71,14 +73,65 @@ pub struct DatasetConfig {
     pub anonymous: bool,
 }
 
-/// How much of the tiers a dataset may claim.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// How much of the tiers a dataset may claim. Written as a size, `20GiB`, or as a share, `20%`.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Quota {
     /// So many bytes.
     Bytes(u64),
     /// This share of the dataset's own size, from 0 to 1 (iCache's cache_ratio).
     Share(f64),
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => f.write_str(&size::exact(*bytes)),
+            // Fifteen digits hold any share that was written with fewer, and hide what the multiplication adds.
+            Self::Share(share) => write!(f, "{}%", (share * 1e15).round() / 1e13),
+        }
+    }
+}
+
+impl FromStr for Quota {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some(percent) = text.trim().strip_suffix('%') else {
+            return size::parse(text).map(Self::Bytes).map_err(|_| {
+                Error::Invalid(format!("{text:?} is neither a size such as 20GiB or 500MB nor a share such as 20%"))
+            });
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self::Share(percent / 100.0)),
+            _ => Err(Error::Invalid(format!("{text:?} is no share: write one above 0% and at most 100%"))),
+        }
+    }
+}
+
+impl Serialize for Quota {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quota {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl de::Visitor<'_> for Written {
+            type Value = Quota;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size such as 20GiB or a share such as 20%")
+            }
+            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Quota, E> {
+                Ok(Quota::Bytes(bytes))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Quota, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Written)
+    }
 }
 
 impl Default for EngineConfig {
@@ -122,6 +175,32 @@ pub(crate) mod human_duration {
             #[derive(Deserialize)]
             struct Text(#[serde(with = "super")] Duration);
             Ok(Option::<Text>::deserialize(deserializer)?.map(|Text(duration)| duration))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_quota_is_written_as_it_is_read() {
+        for (text, quota) in
+            [("20GiB", Quota::Bytes(20 << 30)), ("20%", Quota::Share(0.2)), ("7.5%", Quota::Share(0.075))]
+        {
+            assert_eq!(text.parse::<Quota>().unwrap(), quota);
+            assert_eq!(quota.to_string(), text);
+            assert_eq!(serde_json::from_value::<Quota>(serde_json::json!(text)).unwrap(), quota);
+        }
+        assert_eq!(serde_json::from_str::<Quota>("4096").unwrap(), Quota::Bytes(4096));
+    }
+
+    #[test]
+    fn what_is_no_quota_says_what_one_looks_like() {
+        for text in ["", "lots", "0%", "101%", "-5%", "%", "nan%", "20 per cent"] {
+            let error = text.parse::<Quota>().unwrap_err().to_string();
+            assert!(error.contains('%'), "{error}");
         }
     }
 }

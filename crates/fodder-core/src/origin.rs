@@ -42,6 +42,11 @@ pub struct ObjectEntry {
     pub version: Version,
 }
 
+/// A URI as it may be shown: without credentials. For those who have not opened it.
+pub fn redacted(uri: &str) -> String {
+    redact::scrub(uri)
+}
+
 /// How to open an origin, beside its URI.
 #[derive(Debug, Clone)]
 pub struct OriginOptions {

@@ -124,9 +124,10 @@ pub(super) struct DatasetConfig {
     /// What stays when the cache is full.
     #[schema(default = "minio")]
     policy: Policy,
-    /// The share of the tiers that is this dataset's own; null: an equal share of what is left.
+    /// The share of the tiers that is this dataset's own, `20GiB` or `20%` of the dataset; null: an equal share of what
+    /// is left.
     #[schema(required = false)]
-    quota: Option<Quota>,
+    quota: Option<String>,
     /// How often to look for changes, such as `5m`; null: only when asked.
     #[schema(required = false)]
     refresh_interval: Option<String>,
@@ -154,16 +155,6 @@ enum Layout {
 enum Policy {
     Minio,
     Lru,
-}
-
-/// How much of the tiers a dataset may claim.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-enum Quota {
-    /// So many bytes.
-    Bytes(u64),
-    /// This share of the dataset's own size, from 0 to 1.
-    Share(f64),
 }
 
 /// Counts of one dataset since the node started.
