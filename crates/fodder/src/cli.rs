@@ -1,0 +1,256 @@
+//! The command line: what can be typed, and the help a person reads. Knows nothing of what a command does.
+
+mod serve;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+pub use serve::{ServeArgs, TierArg};
+
+const EXAMPLES: &str = "\
+Examples:
+  fodder demo                                     see it work, in under two minutes
+  fodder serve ./data                             cache a directory of slow storage
+  fodder serve s3://bucket/imagenet --cache-size 20GiB
+  fodder status                                   what is cached, how well it hits
+  fodder get imagenet train/n01440764/1.JPEG > 1.JPEG
+
+A node listens on a Unix socket in its cache directory, on 127.0.0.1:18284 (gRPC and frames) and on
+http://127.0.0.1:18283 (REST, metrics). The other commands find it by themselves, or with --addr.";
+
+/// A training-data cache that keeps GPUs fed.
+///
+/// Fodder stands between training jobs and slow storage (S3, GCS, Azure, HDFS, NFS, a directory) and makes the data
+/// behave as if it were local.
+#[derive(Debug, Parser)]
+#[command(name = "fodder", version, after_help = EXAMPLES, max_term_width = 110)]
+pub struct Cli {
+    /// Where log lines go, and which.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where log lines go, and which.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LogArgs {
+    /// How much to log: error, warn, info, debug, trace, or a filter such as `info,fodder_core=debug`.
+    #[arg(long, global = true, value_name = "LEVEL", env = "FODDER_LOG_LEVEL", hide_env_values = true)]
+    pub log_level: Option<String>,
+    /// Write the log to this file instead of stderr.
+    #[arg(long, global = true, value_name = "FILE", env = "FODDER_LOG_FILE", hide_env_values = true)]
+    pub log_file: Option<PathBuf>,
+    /// How log lines look: `text` for people, `json` for machines.
+    #[arg(long, global = true, value_name = "FORMAT", env = "FODDER_LOG_FORMAT", hide_env_values = true)]
+    pub log_format: Option<LogFormat>,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// One line a person can read.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node: cache a dataset and serve its items.
+    Serve(Box<ServeArgs>),
+    /// Look for new, changed and removed objects at the origin.
+    #[command(after_help = "\
+Reads that are under way keep their snapshot; later ones see the new objects.
+
+Example:
+  fodder index imagenet")]
+    Index {
+        /// Which dataset; all of them if none is named.
+        dataset: Option<String>,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Show how a node stands: addresses, tiers, datasets, hits.
+    Status {
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// List, add or remove the datasets of a running node.
+    #[command(subcommand)]
+    Datasets(DatasetsCommand),
+    /// Write an item or a file of a dataset to stdout.
+    #[command(after_help = GET_HELP)]
+    Get {
+        /// A dataset of the node, or an origin (a URI, or a path that begins with `/`, `./` or `../`).
+        #[arg(value_name = "DATASET|ORIGIN")]
+        dataset: String,
+        /// The item's id, or a path in the dataset. A path made of digits only is written `./123`.
+        #[arg(value_name = "ID|PATH")]
+        item: String,
+        /// Start so many bytes into it.
+        #[arg(long, value_name = "BYTES", default_value = "0", value_parser = serve::parse_bytes, hide_default_value = true)]
+        offset: u64,
+        /// Write at most so many bytes.
+        #[arg(long, value_name = "BYTES", value_parser = serve::parse_bytes)]
+        length: Option<u64>,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Drop what is cached of a dataset. The origin is not touched.
+    #[command(after_help = "\
+Examples:
+  fodder evict imagenet
+  fodder evict imagenet --prefix val/")]
+    Evict {
+        /// Which dataset.
+        dataset: String,
+        /// Only objects whose path begins with this.
+        #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+        prefix: String,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Re-read everything cached and compare it with its checksums. Exits with 1 if anything was corrupt.
+    Verify {
+        /// Which dataset; all of them if none is named.
+        dataset: Option<String>,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Check a configuration file, or show the effective configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a completion script for a shell.
+    #[command(after_help = "\
+Example:
+  fodder completions bash > ~/.local/share/bash-completion/completions/fodder")]
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// See it work: three epochs over slow storage, with and without the cache.
+    Demo(DemoArgs),
+}
+
+const GET_HELP: &str = "\
+An origin instead of a dataset's name is read through the node of the cache directory; if none runs, one is started
+and ends a few seconds after its last client.
+
+Examples:
+  fodder get imagenet 17 > sample.jpg             the item with id 17
+  fodder get imagenet train/dog/1.jpg | file -    a file by its path
+  fodder get imagenet big.bin --offset 1MiB --length 64KiB | xxd
+  fodder get s3://bucket/imagenet train/dog/1.jpg > 1.jpg";
+
+/// Changes of a running node's datasets.
+#[derive(Debug, Subcommand)]
+pub enum DatasetsCommand {
+    /// List the datasets.
+    List {
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Add a dataset. The node remembers it over restarts.
+    #[command(after_help = "\
+Examples:
+  fodder datasets add ./data
+  fodder datasets add s3://bucket/laion --name laion --layout tar --quota 2TiB")]
+    Add {
+        /// Which dataset.
+        #[command(flatten)]
+        dataset: DatasetArgs,
+        /// The share of the cache that is this dataset's own: `20GiB`, or `20%` of the dataset.
+        #[arg(long, value_name = "SIZE")]
+        quota: Option<fodder_core::config::Quota>,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Remove a dataset and drop what is cached of it. The origin is not touched.
+    Remove {
+        /// Its name.
+        name: String,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+}
+
+/// A dataset on the command line.
+#[derive(Debug, Clone, Args)]
+pub struct DatasetArgs {
+    /// Where the data lives: a URI (s3://, gs://, az://, http://, file://, throttled:…) or a local path.
+    pub origin: String,
+    /// What clients call it. Default: the origin's last path component.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// How objects become items: `files`, `blocks`, `blocks:16MiB`, `tar` or `tfrecord`. Default: files.
+    #[arg(long, value_parser = serve::parse_layout)]
+    pub layout: Option<fodder_core::layout::Layout>,
+    /// What stays when the cache is full: `minio` (fill, then never evict) or `lru`. Default: minio.
+    #[arg(long, value_parser = serve::parse_policy)]
+    pub policy: Option<fodder_policy::Policy>,
+    /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub refresh: Option<std::time::Duration>,
+    /// Read a public bucket without credentials.
+    #[arg(long)]
+    pub anonymous: bool,
+}
+
+/// Which node a client command speaks to.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Node")]
+pub struct NodeArgs {
+    /// The node's address: `HOST:PORT` or the path of its Unix socket. Default: the node of the cache directory, then
+    /// 127.0.0.1:18284.
+    #[arg(long, env = "FODDER_ADDR")]
+    pub addr: Option<String>,
+    /// The cache directory whose node is meant.
+    #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR")]
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// Work on the configuration, without a node.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check a configuration file. Exits with 0 if a node would start with it.
+    Check {
+        /// The file: Fodder's own YAML, or iCache's.
+        file: PathBuf,
+    },
+    /// Print the effective configuration (defaults, file, environment, flags) as YAML. Takes the flags of `serve`.
+    Show(Box<ServeArgs>),
+}
+
+/// The size of the demonstration.
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// How many images to make.
+    #[arg(long, default_value = "600", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub images: u32,
+    /// How many epochs to read.
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub epochs: u32,
+    /// How slow the origin is, in the words of `throttled:`.
+    #[arg(long, default_value = "latency=20ms,bandwidth=100MB/s")]
+    pub throttle: String,
+}

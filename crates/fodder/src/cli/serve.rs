@@ -1,0 +1,171 @@
+//! The flags of `fodder serve`, and how sizes, tiers and layouts are written on a command line.
+
+use clap::Args;
+use fodder_core::{
+    config::{Medium, Quota, TierConfig},
+    layout::Layout,
+    size,
+};
+use fodder_policy::Policy;
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+
+const HELP: &str = "\
+Flags win over the environment (FODDER_CACHE_DIR, FODDER_CACHE_SIZE, FODDER_REST, …), which wins over the file given
+with --config, which wins over the defaults. `fodder config show` prints what comes of it.
+
+Examples:
+  fodder serve ./data
+  fodder serve s3://bucket/prefix --name imagenet --layout files --policy minio \\
+      --cache-dir /mnt/nvme/fodder --cache-size 20GiB
+  fodder serve s3://public-bucket/laion --anonymous --layout tar --cache-size 20%
+  fodder serve gs://bucket/data --tier /dev/shm/fodder:MEM:8GiB --tier /mnt/nvme/fodder:SSD:1TiB
+  fodder serve ./data --rest 127.0.0.1:0 --grpc 127.0.0.1:0      # any free ports; they are printed
+  fodder serve --config fodder.yaml
+
+The node prints its settings and addresses, one a line, then `ready`. SIGTERM or Ctrl-C ends it cleanly; a second one
+ends it at once.";
+
+/// Run a node.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_help = HELP)]
+pub struct ServeArgs {
+    /// Where the data lives: a URI (s3://, gs://, az://, http://, file://, throttled:…) or a local path. Without one
+    /// the node starts with the datasets of its configuration and those added earlier.
+    pub origin: Option<String>,
+    /// What clients call the dataset. Default: the origin's last path component.
+    #[arg(long, requires = "origin")]
+    pub name: Option<String>,
+    /// How objects become items: `files`, `blocks`, `blocks:16MiB`, `tar` or `tfrecord`. Default: files.
+    #[arg(long, requires = "origin", value_parser = parse_layout)]
+    pub layout: Option<Layout>,
+    /// What stays when the cache is full: `minio` (fill, then never evict) or `lru`. Default: minio.
+    #[arg(long, requires = "origin", value_parser = parse_policy)]
+    pub policy: Option<Policy>,
+    /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
+    #[arg(long, requires = "origin", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub refresh: Option<Duration>,
+    /// Read a public bucket without credentials.
+    #[arg(long, requires = "origin")]
+    pub anonymous: bool,
+
+    /// Where the cache lives. Default: ~/.cache/fodder, for root /var/cache/fodder.
+    #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR", help_heading = "Cache")]
+    pub cache_dir: Option<PathBuf>,
+    /// How much disk the cache may use: `20GiB`, `500MB`, or `20%` of the dataset. Default: 80 % of the free disk.
+    #[arg(long, value_name = "SIZE", env = "FODDER_CACHE_SIZE", help_heading = "Cache")]
+    pub cache_size: Option<Quota>,
+    /// Keep bytes here instead of in the cache directory; repeat it for several, used in the order MEM, SSD, HDD.
+    #[arg(
+        long = "tier",
+        value_name = "PATH:MEDIUM:SIZE",
+        env = "FODDER_TIERS",
+        value_delimiter = ',',
+        help_heading = "Cache"
+    )]
+    pub tiers: Vec<TierArg>,
+
+    /// Where REST and metrics listen; port 0 picks a free one. Default: 127.0.0.1:18283.
+    #[arg(long, value_name = "ADDR", env = "FODDER_REST", value_parser = parse_socket_addr, help_heading = "Addresses")]
+    pub rest: Option<SocketAddr>,
+    /// Where gRPC and frames listen; port 0 picks a free one. Default: 127.0.0.1:18284.
+    #[arg(long, value_name = "ADDR", env = "FODDER_GRPC", value_parser = parse_socket_addr, help_heading = "Addresses")]
+    pub grpc: Option<SocketAddr>,
+    /// The Unix socket. Default: fodder.sock in the cache directory.
+    #[arg(long, value_name = "PATH", env = "FODDER_SOCKET", help_heading = "Addresses")]
+    pub socket: Option<PathBuf>,
+
+    /// Read settings from this YAML file: Fodder's own, or iCache's.
+    #[arg(long, value_name = "FILE", env = "FODDER_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// End by itself when no client has been connected for so long (10s, unless given as --until-idle=DURATION).
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10s",
+        value_parser = humantime::parse_duration
+    )]
+    pub until_idle: Option<Duration>,
+}
+
+/// One `--tier`: where, of what, how much.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TierArg(pub TierConfig);
+
+impl FromStr for TierArg {
+    type Err = String;
+
+    /// From the right, since a path may hold colons.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "write PATH:MEDIUM:SIZE, such as /mnt/nvme/fodder:SSD:1TiB";
+        let (rest, quota) = text.rsplit_once(':').ok_or(form)?;
+        let (path, medium) = rest.rsplit_once(':').ok_or(form)?;
+        if path.is_empty() {
+            return Err(form.into());
+        }
+        let medium = match medium.to_ascii_uppercase().as_str() {
+            "MEM" => Medium::Mem,
+            "SSD" => Medium::Ssd,
+            "HDD" => Medium::Hdd,
+            _ => return Err(format!("{medium:?} is not a medium: MEM, SSD or HDD; {form}")),
+        };
+        let quota_bytes = parse_bytes(quota)?;
+        Ok(Self(TierConfig { path: path.into(), medium, quota_bytes }))
+    }
+}
+
+/// A number of bytes, as people write it.
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+    size::parse(text).map_err(|error| error.to_string())
+}
+
+/// A layout by its name.
+pub(super) fn parse_layout(text: &str) -> Result<Layout, String> {
+    text.parse().map_err(|error: fodder_core::Error| error.to_string())
+}
+
+/// A residency policy by its name.
+pub(super) fn parse_policy(text: &str) -> Result<Policy, String> {
+    text.parse().map_err(|error: fodder_policy::residency::UnknownPolicy| error.to_string())
+}
+
+/// A socket address, with a hint at what is most often wrong with one.
+fn parse_socket_addr(text: &str) -> Result<SocketAddr, String> {
+    let text = text.trim_start_matches("http://").trim_end_matches('/');
+    let with_host = text.replace("localhost:", "127.0.0.1:");
+    with_host.parse().map_err(|_| match with_host.parse::<u16>() {
+        Ok(port) => format!("give an address too, such as 127.0.0.1:{port}"),
+        Err(_) if with_host.starts_with(':') => format!("give an address too, such as 127.0.0.1{with_host}"),
+        Err(_) => "write IP:PORT, such as 127.0.0.1:18283 or 0.0.0.0:18283".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_read_from_the_right_so_that_its_path_may_hold_colons() {
+        let TierArg(tier) = "/mnt/a:b:ssd:1GiB".parse().unwrap();
+        assert_eq!(tier.path, PathBuf::from("/mnt/a:b"));
+        assert_eq!(tier.medium, Medium::Ssd);
+        assert_eq!(tier.quota_bytes, 1 << 30);
+    }
+
+    #[test]
+    fn a_wrong_tier_says_how_to_write_one() {
+        for wrong in ["", "/mnt", "/mnt:SSD", ":SSD:1GiB", "/mnt:TAPE:1GiB"] {
+            let error = wrong.parse::<TierArg>().unwrap_err();
+            assert!(error.contains("PATH:MEDIUM:SIZE"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_host_says_what_to_write() {
+        assert!(parse_socket_addr("18283").unwrap_err().contains("127.0.0.1:18283"));
+        assert!(parse_socket_addr(":18283").unwrap_err().contains("127.0.0.1:18283"));
+        assert_eq!(parse_socket_addr("localhost:80").unwrap(), "127.0.0.1:80".parse().unwrap());
+        assert_eq!(parse_socket_addr("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
+    }
+}

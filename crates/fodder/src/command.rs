@@ -1,0 +1,78 @@
+//! The commands, one file each: convert, ask the node, print. Nothing here decides what a node does.
+
+mod completions;
+mod config;
+mod datasets;
+mod evict;
+mod get;
+mod index;
+mod serve;
+mod status;
+mod verify;
+
+use crate::{
+    cli::{Cli, Command, LogArgs},
+    config::LogConfig,
+    demo, log,
+};
+use anyhow::Result;
+use std::{
+    future::Future,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// The status of `fodder serve` when another node holds the cache directory; whoever wanted a node joins that one.
+pub(crate) const EXIT_HELD: u8 = 3;
+
+/// Does what the command line says.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Command::Serve(args) => return serve::run(&args, &cli.log),
+        Command::Demo(args) => return demo::run(&args),
+        Command::Config(command) => return config::run(&command, &cli.log),
+        Command::Completions { shell } => return completions::run(shell),
+        _ => {}
+    }
+    log::start(&with_flags(LogConfig { level: "warn".into(), ..LogConfig::default() }, &cli.log))?;
+    block_on(async {
+        match cli.command {
+            Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
+            Command::Status { json, node } => status::run(json, &node).await,
+            Command::Datasets(command) => datasets::run(command).await,
+            Command::Get { dataset, item, offset, length, node } => {
+                get::run(&dataset, &item, offset..length.map_or(u64::MAX, |n| offset.saturating_add(n)), &node).await
+            }
+            Command::Evict { dataset, prefix, node } => evict::run(&dataset, &prefix, &node).await,
+            Command::Verify { dataset, node } => verify::run(dataset.as_deref(), &node).await,
+            Command::Serve(_) | Command::Demo(_) | Command::Config(_) | Command::Completions { .. } => {
+                unreachable!("handled above, since they need no client's runtime")
+            }
+        }
+    })
+}
+
+/// What the file says about the log, with flags over it.
+fn with_flags(mut config: LogConfig, flags: &LogArgs) -> LogConfig {
+    if let Some(level) = &flags.log_level {
+        config.level = level.clone();
+    }
+    if flags.log_file.is_some() {
+        config.file = flags.log_file.clone();
+    }
+    config.format = flags.log_format.unwrap_or(config.format);
+    config
+}
+
+/// A client has one thing to wait for at a time: one thread is enough.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// Prints a result. A reader who has seen enough (`| head`) is no error.
+fn print(text: &str) -> Result<ExitCode> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

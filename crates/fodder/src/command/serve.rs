@@ -1,0 +1,152 @@
+//! `fodder serve`: a node from its first line to its drained end.
+
+mod run_time;
+
+use crate::{
+    cli::{LogArgs, ServeArgs},
+    command::{EXIT_HELD, with_flags},
+    config::{Config, Effective, remember_auto_size},
+    join::Note,
+    log,
+    remembered::Remembered,
+};
+use anyhow::{Context, Result, bail};
+use fodder_core::{Engine, config::DatasetConfig, size};
+use fodder_server::Node;
+use run_time::{Memory, Signals, idle};
+use std::{io::Write, process::ExitCode, sync::Arc, time::Duration};
+
+pub(super) fn run(args: &ServeArgs, log_args: &LogArgs) -> Result<ExitCode> {
+    let Effective { config, notes, auto_bytes } = Effective::new(args)?;
+    log::start(&with_flags(config.log.clone(), log_args))?;
+    for note in &notes {
+        tracing::warn!("{note}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(serve(config, auto_bytes, args))?;
+    // A thread that is stuck in a system call must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(code)
+}
+
+async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let engine = match Engine::open(config.engine.clone()).await {
+        Ok(engine) => engine,
+        Err(fodder_core::Error::Conflict(message)) => {
+            eprintln!("fodder: {}", held(&config, args, &message));
+            return Ok(ExitCode::from(EXIT_HELD));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(bytes) = auto_bytes {
+        remember_auto_size(&config.engine.cache_dir, bytes);
+    }
+    // A node for passing users serves what they bring, and leaves no list behind.
+    let remembered = match args.until_idle {
+        None => Remembered::open(&config.engine.cache_dir)?,
+        Some(_) => Remembered::nothing(),
+    };
+    print_settings(&config);
+    let node = Node::start(config.node.clone(), engine.clone()).await.context("cannot listen")?;
+    announce(&node);
+
+    let started = async {
+        add_datasets(&engine, &config.datasets, &remembered).await?;
+        print_line("ready");
+        anyhow::Ok(())
+    };
+    let outcome = tokio::select! {
+        outcome = started => outcome,
+        () = signals.first() => return end(node, &engine, signals).await,
+    };
+    if let Err(error) = outcome {
+        end(node, &engine, signals).await?;
+        return Err(error);
+    }
+    let mut memory = Memory::new(&engine, config.datasets, remembered);
+    tokio::select! {
+        () = signals.first() => tracing::info!("draining; a second signal ends at once"),
+        () = idle(|| 0, args.until_idle) => tracing::info!("no client left, ending"),
+        () = memory.follow() => {}
+    }
+    memory.look();
+    end(node, &engine, signals).await
+}
+
+/// Drains and closes; a second signal ends the process at once.
+async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals) -> Result<ExitCode> {
+    let drain = async {
+        node.shutdown().await;
+        engine.shutdown().await;
+    };
+    tokio::select! {
+        () = drain => Ok(ExitCode::SUCCESS),
+        () = signals.first() => bail!("ended by a second signal before everything was drained"),
+    }
+}
+
+/// Opens what flags and file name, which must work, then what was added earlier, which may fail.
+async fn add_datasets(engine: &Arc<Engine>, named: &[DatasetConfig], remembered: &Remembered) -> Result<()> {
+    for dataset in named {
+        engine.add_dataset(dataset.clone()).await.with_context(|| format!("cannot serve {}", dataset.name))?;
+    }
+    let is_named = |dataset: &&DatasetConfig| !named.iter().any(|other| other.name == dataset.name);
+    for dataset in remembered.datasets().iter().filter(is_named) {
+        if let Err(error) = engine.add_dataset(dataset.clone()).await {
+            tracing::warn!(dataset = dataset.name, "a dataset that was added earlier cannot be served now: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn print_settings(config: &Config) {
+    print_line(&format!("cache-dir {}", config.engine.cache_dir.display()));
+    for tier in &config.engine.tiers {
+        let size = size::human(tier.quota_bytes);
+        print_line(&match tier.path.parent() == Some(&config.engine.cache_dir) && config.engine.tiers.len() == 1 {
+            true => format!("cache-size {size}"),
+            false => format!("tier {}:{:?}:{size}", tier.path.display(), tier.medium),
+        });
+    }
+    for dataset in &config.datasets {
+        let DatasetConfig { name, layout, policy, .. } = dataset;
+        print_line(&format!("policy {policy}"));
+        print_line(&format!("dataset {name} {layout} {}", fodder_core::origin::redacted(&dataset.origin)));
+    }
+}
+
+/// Prints the addresses.
+fn announce(node: &Node) {
+    let addresses = node.addresses();
+    print_line(&format!("rest http://{}", addresses.rest));
+    print_line(&format!("grpc {}", addresses.grpc));
+    if let Some(socket) = &addresses.socket {
+        print_line(&format!("socket {}", socket.display()));
+    }
+}
+
+/// What to do when another node holds the directory.
+fn held(config: &Config, args: &ServeArgs, message: &str) -> String {
+    let dir = &config.engine.cache_dir;
+    let Some(note) = Note::read(dir) else { return message.into() };
+    let socket = note.socket.unwrap_or_else(|| dir.join("fodder.sock"));
+    let socket = socket.display();
+    let pid = note.pid;
+    let mut text = format!("the cache directory {} is held by the node with pid {pid} on {socket}", dir.display());
+    match &args.origin {
+        Some(origin) => {
+            let origin = fodder_core::origin::redacted(origin);
+            let name = args.name.as_ref().map_or(String::new(), |name| format!(" --name {name}"));
+            text += &format!(".\nTo serve this too, run:\n  fodder datasets add {origin}{name} --addr {socket}");
+        }
+        None => text += ".",
+    }
+    text + "\nFor a node of its own, give another --cache-dir."
+}
+
+/// A line for whoever started the node; that he has gone is no reason to stop.
+fn print_line(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

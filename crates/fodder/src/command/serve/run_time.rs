@@ -1,0 +1,86 @@
+//! What a running node waits for: signals, idleness, changes of its datasets.
+
+use crate::remembered::Remembered;
+use anyhow::Result;
+use fodder_core::{Engine, config::DatasetConfig};
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::sleep,
+};
+
+/// How often a node looks at its clients and its datasets.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// SIGTERM and SIGINT, from the first moment on.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// The next of them.
+    pub(super) async fn first(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Ends when no client has been connected for `patience`; never, without one.
+pub(super) async fn idle(clients: impl Fn() -> u64, patience: Option<Duration>) {
+    let Some(patience) = patience else { return pending().await };
+    let mut last_seen = Instant::now();
+    while last_seen.elapsed() < patience {
+        if clients() > 0 {
+            last_seen = Instant::now();
+        }
+        sleep(LOOK.min(patience / 4)).await;
+    }
+}
+
+/// Keeps the list of datasets that were added while the node ran.
+pub(super) struct Memory<'a> {
+    engine: &'a Engine,
+    /// What flags and file name is not remembered.
+    named: Vec<DatasetConfig>,
+    /// Remembered, not opened at the start, and still wanted unless its name gets taken.
+    unopened: Vec<DatasetConfig>,
+    remembered: Remembered,
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn new(engine: &'a Engine, named: Vec<DatasetConfig>, remembered: Remembered) -> Self {
+        let mut unopened = remembered.datasets().to_vec();
+        unopened.retain(|dataset| engine.dataset(&dataset.name).is_err());
+        Self { engine, named, unopened, remembered }
+    }
+
+    /// Looks again and again. Never ends.
+    pub(super) async fn follow(&mut self) {
+        loop {
+            self.look();
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Writes the list down if it has changed.
+    pub(super) fn look(&mut self) {
+        let served = self.engine.datasets();
+        let mut datasets: Vec<DatasetConfig> = served.iter().map(|dataset| dataset.config().clone()).collect();
+        datasets.retain(|dataset| !self.named.iter().any(|other| other.name == dataset.name));
+        self.unopened.retain(|dataset| !datasets.iter().any(|other| other.name == dataset.name));
+        datasets.extend(self.unopened.iter().cloned());
+        if let Err(error) = self.remembered.keep(datasets) {
+            tracing::warn!("{error:#}");
+        }
+    }
+}

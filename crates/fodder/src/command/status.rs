@@ -1,0 +1,174 @@
+//! `fodder status`: how a node stands, for a person or as JSON.
+
+use crate::{cli::NodeArgs, join};
+use anyhow::Result;
+use fodder_api::v1;
+use fodder_core::size::human;
+use serde_json::{Value, json};
+use std::{
+    fmt::Write,
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+pub(super) async fn run(as_json: bool, node: &NodeArgs) -> Result<ExitCode> {
+    let status = join::connect(node).await?.status().await?;
+    if as_json {
+        return super::print(&format!("{:#}\n", to_json(&status)));
+    }
+    super::print(&to_text(&status)?)
+}
+
+fn uptime(status: &v1::StatusReply) -> Duration {
+    let started = UNIX_EPOCH + Duration::from_millis(status.started_at_ms);
+    Duration::from_secs(SystemTime::now().duration_since(started).unwrap_or_default().as_secs())
+}
+
+fn to_json(status: &v1::StatusReply) -> Value {
+    let addresses = status.addresses.clone().unwrap_or_default();
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let tiers: Vec<Value> = status
+        .tiers
+        .iter()
+        .map(|tier| {
+            json!({
+                "path": tier.path,
+                "medium": tier.medium,
+                "quota_bytes": tier.quota_bytes,
+                "used_bytes": tier.used_bytes,
+                "health": tier.health,
+            })
+        })
+        .collect();
+    json!({
+        "version": status.version,
+        "pid": status.pid,
+        "started_at_ms": status.started_at_ms,
+        "uptime_s": uptime(status).as_secs(),
+        "addresses": {
+            "rest": some(addresses.rest),
+            "grpc": some(addresses.grpc),
+            "socket": some(addresses.socket),
+        },
+        "memory": { "budget_bytes": status.budget_bytes, "used_bytes": status.budget_used_bytes },
+        "tiers": tiers,
+        "datasets": status.datasets.iter().map(dataset_json).collect::<Vec<_>>(),
+    })
+}
+
+/// One dataset as JSON.
+pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
+    let config = dataset.config.clone().unwrap_or_default();
+    let stats = dataset.stats.unwrap_or_default();
+    let quota = config.quota.map(|quota| match quota {
+        v1::dataset_config::Quota::QuotaBytes(bytes) => json!({ "bytes": bytes }),
+        v1::dataset_config::Quota::QuotaShare(share) => json!({ "share": share }),
+    });
+    json!({
+        "name": config.name,
+        "origin": config.origin,
+        "layout": config.layout,
+        "policy": config.policy,
+        "quota": quota,
+        "refresh_interval_ms": (config.refresh_interval_ms > 0).then_some(config.refresh_interval_ms),
+        "anonymous": config.anonymous,
+        "snapshot": dataset.snapshot,
+        "items": dataset.items,
+        "objects": dataset.objects,
+        "total_bytes": dataset.total_bytes,
+        "cached_bytes": dataset.cached_bytes,
+        "cached_pieces": dataset.cached_pieces,
+        "pieces": dataset.pieces,
+        "stats": {
+            "hits_mem": stats.hits_mem,
+            "hits_ssd": stats.hits_ssd,
+            "hits_hdd": stats.hits_hdd,
+            "joined": stats.joined,
+            "origin": stats.origin,
+            "bypass": stats.bypass,
+            "failed": stats.failed,
+            "bytes_served": stats.bytes_served,
+            "bytes_from_origin": stats.bytes_from_origin,
+            "origin_requests": stats.origin_requests,
+            "evicted_pieces": stats.evicted_pieces,
+            "corrupt_pieces": stats.corrupt_pieces,
+        },
+    })
+}
+
+fn to_text(status: &v1::StatusReply) -> Result<String> {
+    let mut text = String::new();
+    let addresses = status.addresses.clone().unwrap_or_default();
+    let up = humantime::format_duration(uptime(status));
+    writeln!(text, "fodder {}, process {}, up {up}", status.version, status.pid)?;
+    writeln!(text, "  rest    http://{}", addresses.rest)?;
+    writeln!(text, "  grpc    {}", addresses.grpc)?;
+    if !addresses.socket.is_empty() {
+        writeln!(text, "  socket  {}", addresses.socket)?;
+    }
+    writeln!(text, "  memory  {} of {} in use", human(status.budget_used_bytes), human(status.budget_bytes))?;
+    for tier in &status.tiers {
+        let (used, quota) = (human(tier.used_bytes), human(tier.quota_bytes));
+        let health = if tier.health == "ok" { String::new() } else { format!("  ({})", tier.health) };
+        writeln!(text, "  tier    {} {}  {used} of {quota}{health}", tier.medium, tier.path)?;
+    }
+    for dataset in &status.datasets {
+        writeln!(text)?;
+        dataset_text(&mut text, dataset)?;
+    }
+    if status.datasets.is_empty() {
+        writeln!(text, "\nno datasets; add one with: fodder datasets add ORIGIN")?;
+    }
+    Ok(text)
+}
+
+fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
+    let config = dataset.config.clone().unwrap_or_default();
+    let stats = dataset.stats.unwrap_or_default();
+    let percent = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
+    let hits = stats.hits_mem + stats.hits_ssd + stats.hits_hdd;
+    let reads = hits + stats.joined + stats.origin + stats.bypass;
+    writeln!(text, "{}  {}", config.name, config.origin)?;
+    writeln!(
+        text,
+        "  {} items in {} objects, {}; layout {}, policy {}",
+        dataset.items,
+        dataset.objects,
+        human(dataset.total_bytes),
+        config.layout,
+        config.policy
+    )?;
+    writeln!(
+        text,
+        "  cached  {} ({:.1} % of the pieces)",
+        human(dataset.cached_bytes),
+        percent(dataset.cached_pieces, dataset.pieces)
+    )?;
+    writeln!(
+        text,
+        "  reads   {reads}: {:.1} % hits ({} mem, {} ssd, {} hdd), {} joined, {} origin, {} bypass, {} failed",
+        percent(hits, reads),
+        stats.hits_mem,
+        stats.hits_ssd,
+        stats.hits_hdd,
+        stats.joined,
+        stats.origin,
+        stats.bypass,
+        stats.failed
+    )?;
+    writeln!(
+        text,
+        "  bytes   {} served, {} from the origin in {} requests",
+        human(stats.bytes_served),
+        human(stats.bytes_from_origin),
+        stats.origin_requests
+    )?;
+    if stats.corrupt_pieces > 0 {
+        writeln!(
+            text,
+            "  corrupt {} pieces did not match their checksum and were fetched again",
+            stats.corrupt_pieces
+        )?;
+    }
+    Ok(())
+}

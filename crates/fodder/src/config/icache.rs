@@ -1,0 +1,170 @@
+//! iCache's configuration file, read as what it means here. docs/CONFIGURATION.md has the same table for people.
+//!
+//! Nothing is dropped silently: every key that has no meaning here becomes a note that says why.
+
+use super::{Config, Problem, file};
+use fodder_core::config::{DatasetConfig, Quota};
+use fodder_policy::Policy;
+use serde::Deserialize;
+use serde_yaml_ng::Mapping;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Keys that only iCache has. `node` is a section of Fodder's own, and a text in iCache's.
+pub(super) const KEYS: [&str; 18] = [
+    "node",
+    "uuid",
+    "restport",
+    "restadminport",
+    "rpcport",
+    "gossipport",
+    "cache_ratio",
+    "cache_type",
+    "dcserver_data_path",
+    "async_building_task",
+    "package_design",
+    "loading_cache_size",
+    "etcd_nodes",
+    "multijob_support",
+    "debug",
+    "enableadmin",
+    "logpath",
+    "us_ratio",
+];
+
+/// Whether a file is iCache's: it has one of its keys, and none of Fodder's sections.
+pub(super) fn is_icache(mapping: &Mapping) -> bool {
+    let ours = ["engine", "datasets", "cache_size", "log"].iter().any(|key| mapping.contains_key(*key));
+    let theirs = mapping.iter().any(|(key, value)| match key.as_str() {
+        Some("node") => value.is_string(),
+        Some(key) => KEYS.contains(&key),
+        None => false,
+    });
+    theirs && !ours
+}
+
+/// iCache's keys. Those that have no meaning here are taken as they come.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    node: Option<String>,
+    uuid: Anything,
+    restport: Option<u16>,
+    restadminport: Anything,
+    rpcport: Option<u16>,
+    gossipport: Anything,
+    cache_ratio: Option<f64>,
+    cache_type: Option<String>,
+    dcserver_data_path: Option<String>,
+    async_building_task: Anything,
+    package_design: Anything,
+    loading_cache_size: Anything,
+    etcd_nodes: Anything,
+    multijob_support: Anything,
+    debug: bool,
+    enableadmin: Anything,
+    logpath: Option<String>,
+    us_ratio: Anything,
+}
+
+type Anything = Option<serde_yaml_ng::Value>;
+
+/// The same configuration in Fodder's words, and notes on what could not be said in them.
+pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<String>), Problem> {
+    let file: File = serde_yaml_ng::from_str(text).map_err(|error| file::explain(&error, text))?;
+    let problem = |key: &str, message: String| Problem { line: line_of(text, key), message };
+    let mut config = Config::default();
+    let mut notes = Vec::new();
+
+    if let Some(node) = file.node.filter(|node| !node.is_empty()) {
+        let host = host(&node).ok_or_else(|| {
+            problem("node", format!("node: {node:?} is no address of a machine: write an IP address such as 127.0.0.1"))
+        })?;
+        config.node.rest.set_ip(host);
+        config.node.grpc.set_ip(host);
+    }
+    if let Some(port) = file.restport {
+        config.node.rest.set_port(port);
+    }
+    if let Some(port) = file.rpcport {
+        config.node.grpc.set_port(port);
+    }
+    if file.debug {
+        config.log.level = "debug".into();
+    }
+    if let Some(path) = file.logpath.filter(|path| !path.is_empty()) {
+        let is_file = path.ends_with(".log");
+        config.log.file = Some(if is_file { path.into() } else { std::path::Path::new(&path).join("fodder.log") });
+    }
+    let quota = match file.cache_ratio {
+        Some(ratio) if ratio > 0.0 && ratio <= 1.0 => Some(Quota::Share(ratio)),
+        Some(ratio) => {
+            return Err(problem("cache_ratio", format!("cache_ratio: {ratio} is not above 0 and at most 1")));
+        }
+        None => None,
+    };
+    let policy = match file.cache_type.as_deref() {
+        Some(kind) => policy(kind, &mut notes).ok_or_else(|| {
+            let known = ["lru", "lfu", "isa", "quiver", "semantic", "coordl"];
+            problem("cache_type", format!("cache_type: {kind:?} is not known{}", file::suggestion(kind, &known)))
+        })?,
+        None => Policy::default(),
+    };
+    match file.dcserver_data_path.filter(|path| !path.is_empty()) {
+        Some(origin) => {
+            let dataset = DatasetConfig {
+                name: String::new(),
+                origin,
+                layout: Default::default(),
+                policy,
+                quota,
+                refresh_interval: None,
+                anonymous: false,
+            };
+            let dataset = super::complete(dataset).map_err(|error| problem("dcserver_data_path", error.to_string()))?;
+            config.datasets.push(dataset);
+        }
+        None => config.cache_size = quota,
+    }
+    notes.extend(mapping.iter().filter_map(|(key, value)| meaningless(key.as_str()?, value)));
+    Ok((config, notes))
+}
+
+/// The policy for a `cache_type`, with a note where it is only the nearest one. None: no such type.
+fn policy(kind: &str, notes: &mut Vec<String>) -> Option<Policy> {
+    let (policy, note) = match kind {
+        "lru" => (Policy::Lru, None),
+        "coordl" => (Policy::Minio, None),
+        "lfu" => (Policy::Lru, Some("counting uses is not built yet")),
+        "isa" => (Policy::Minio, Some("importance sampling is not built yet, and each sample is answered with itself")),
+        "quiver" => (Policy::Minio, Some("substitution is not built yet, and each sample is answered with itself")),
+        "semantic" => (Policy::Minio, Some("similarity is not built yet, and each sample is answered with itself")),
+        _ => return None,
+    };
+    notes.extend(note.map(|why| format!("cache_type: {kind} became the policy {policy}: {why}")));
+    Some(policy)
+}
+
+/// Why a key means nothing here; None for keys that do, and for values that ask for nothing.
+fn meaningless(key: &str, value: &serde_yaml_ng::Value) -> Option<String> {
+    let asks_nothing = value.is_null() || value.as_str() == Some("") || value.as_bool() == Some(false);
+    let why = match key {
+        _ if asks_nothing => return None,
+        "uuid" => "a node is known by its addresses",
+        "restadminport" | "enableadmin" => "administration is on the REST port, under /api/v1",
+        "gossipport" | "etcd_nodes" => "nodes do not form clusters yet",
+        "async_building_task" => "importance is updated without a pool of builders",
+        "package_design" | "us_ratio" => "unimportant samples are not packed: neighbours are stored together anyway",
+        "loading_cache_size" => "memory for bytes on their way is bounded by engine.memory_budget",
+        "multijob_support" => "several jobs may always share a node",
+        _ => return None,
+    };
+    Some(format!("{key} has no effect: {why}"))
+}
+
+fn host(node: &str) -> Option<IpAddr> {
+    if node == "localhost" { Some(Ipv4Addr::LOCALHOST.into()) } else { node.parse().ok() }
+}
+
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    text.lines().position(|line| line.starts_with(key)).map(|index| index + 1)
+}

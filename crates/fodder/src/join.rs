@@ -1,0 +1,81 @@
+//! Finding the node of this host: connect to the one that runs, or start one.
+//!
+//! One node a host and cache directory: eight ranks that start at once must end up with one node. The lock on the
+//! directory decides who serves; everybody else connects. What must not be here: what the node is then asked.
+
+mod note;
+mod start;
+
+use crate::{cli::NodeArgs, config};
+use anyhow::{Result, anyhow};
+use fodder_api::{Address, Client, Timeouts};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub use note::Note;
+pub use start::join_or_start;
+
+/// Where a node listens when nobody says so.
+const DEFAULT_TCP: &str = "127.0.0.1:18284";
+
+/// Connects to the node that the arguments mean: the address given, else the node of the cache directory, else the
+/// default port. The error says what was tried.
+pub async fn connect(args: &NodeArgs) -> Result<Client> {
+    let mut tried = String::new();
+    for address in candidates(args)? {
+        match Client::connect(&address).await {
+            Ok(client) => return Ok(client),
+            Err(error) => {
+                let _ = write!(tried, "\n  {address}: {}", reason(&address, &error));
+            }
+        }
+    }
+    let hint = match args.addr {
+        Some(_) => "see whether the node runs, and what `fodder status` says there",
+        None => "start one with `fodder serve ORIGIN`, or say where it listens with --addr",
+    };
+    Err(anyhow!("no node answers; {hint}. Tried:{tried}"))
+}
+
+/// Where to look, best first.
+fn candidates(args: &NodeArgs) -> Result<Vec<Address>> {
+    if let Some(addr) = &args.addr {
+        return Ok(vec![addr.parse()?]);
+    }
+    let mut candidates = vec![socket_of(&cache_dir(args)?)?];
+    // A directory that was named means that directory's node and no other.
+    if args.cache_dir.is_none() {
+        candidates.push(DEFAULT_TCP.parse()?);
+    }
+    Ok(candidates)
+}
+
+fn cache_dir(args: &NodeArgs) -> Result<PathBuf> {
+    match &args.cache_dir {
+        Some(dir) => Ok(std::path::absolute(dir)?),
+        None => config::default_cache_dir(),
+    }
+}
+
+/// The Unix socket of a cache directory's node: where its note says, else where it is by default.
+fn socket_of(dir: &Path) -> Result<Address> {
+    let noted = Note::read(dir).and_then(|note| note.socket);
+    Ok(Address::unix(noted.unwrap_or_else(|| dir.join("fodder.sock")))?)
+}
+
+/// Why nobody answered, in as few words as that takes.
+fn reason(address: &Address, error: &fodder_api::Error) -> String {
+    match address {
+        Address::Unix(path) if !path.exists() => "there is no such socket".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// Connects without patience, for polling.
+async fn knock(address: &Address) -> Option<Client> {
+    let timeouts = Timeouts { connect: Duration::from_secs(1), ..Timeouts::default() };
+    Client::connect_with(address, timeouts).await.ok()
+}

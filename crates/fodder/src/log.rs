@@ -1,0 +1,27 @@
+//! Where log lines go. Standard output is for results, so the log is on stderr unless a file is named.
+
+use crate::{cli::LogFormat, config::LogConfig};
+use anyhow::{Context, Result};
+use std::{fs, io::IsTerminal};
+use tracing_subscriber::{EnvFilter, fmt, fmt::writer::BoxMakeWriter};
+
+/// Starts logging for this process.
+pub(crate) fn start(config: &LogConfig) -> Result<()> {
+    let filter = EnvFilter::try_new(&config.level).with_context(|| {
+        format!("{:?} is no log level: write error, warn, info, debug, trace, or a filter", config.level)
+    })?;
+    let writer = match &config.file {
+        Some(path) => {
+            let file = fs::OpenOptions::new().create(true).append(true).open(path);
+            BoxMakeWriter::new(file.with_context(|| format!("cannot write the log file {}", path.display()))?)
+        }
+        None => BoxMakeWriter::new(std::io::stderr),
+    };
+    let colour = config.file.is_none() && std::io::stderr().is_terminal();
+    let log = fmt().with_env_filter(filter).with_writer(writer).with_ansi(colour).with_target(false);
+    match config.format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
