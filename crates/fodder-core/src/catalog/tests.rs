@@ -125,7 +125,8 @@ fn blocks_cut_objects_and_leave_empty_ones_out() {
     assert_eq!(part(3), Item { object: snapshot.lookup("c").unwrap(), range: 0..1, label: None });
     assert_eq!(part(snapshot.len() - 1).range, (5 << 40) - (2 << 20)..5 << 40);
     assert_eq!(snapshot.items_of(snapshot.lookup("b").unwrap()), 3..3);
-    assert_eq!(names(&snapshot)[..4], ["a#0", "a#1", "a#2", "c"]);
+    let named: Vec<String> = (0..4).map(|id| snapshot.item_name(id).unwrap()).collect();
+    assert_eq!(named, ["a#0", "a#1", "a#2", "c"]);
 }
 
 #[test]
@@ -210,4 +211,16 @@ fn pieces_and_objects_find_each_other() {
         }
     }
     assert_eq!(objects.pieces(), piece);
+}
+
+#[test]
+fn an_item_of_files_takes_at_most_26_bytes_beside_its_name() {
+    let (dir, source) = (scratch(), Memory::default());
+    for n in 0..20_000u64 {
+        let etag = format!("\"{}\"", &blake3::hash(&n.to_le_bytes()).to_hex()[..32]);
+        source.put_size(&format!("n{:04}/n{:04}_{n}.JPEG", n % 100, n % 100), &etag, n * 10_000_019 % (20 << 20));
+    }
+    let catalog = build(dir.path(), "files", &source).unwrap();
+    let bytes = catalog.objects().memory_bytes() + catalog.current().memory_bytes();
+    assert!(bytes <= 26 * 20_000, "{} bytes an item", bytes as f64 / 20_000.0);
 }

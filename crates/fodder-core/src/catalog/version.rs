@@ -17,6 +17,8 @@ const PARTS: u8 = 2;
 const LOCAL: u8 = 3;
 /// As `LOCAL`, the size being that of the object.
 const LOCAL_SIZED: u8 = 4;
+/// `mtime:`, milliseconds, a dash and the object's size, for origins without ETags.
+const MTIME_SIZED: u8 = 5;
 /// Added to a kind: the version stands between double quotes.
 const QUOTED: u8 = 8;
 
@@ -27,6 +29,7 @@ pub(super) fn pack(version: &str, size: u64, out: &mut Vec<u8>) {
     let (text, quoted) = inner.map_or((version, 0), |text| (text, QUOTED));
     out.push(0);
     let kind = pack_hex(text, out).or_else(|| pack_parts(text, out)).or_else(|| pack_local(text, size, out));
+    let kind = kind.or_else(|| pack_mtime(version, size, out).filter(|_| quoted == 0));
     match kind {
         Some(kind) => out[0] = kind | quoted,
         None => {
@@ -51,6 +54,7 @@ pub(super) fn unpack(packed: &[u8], size: u64) -> Version {
             let size = if kind & !QUOTED == LOCAL { take_varint(&mut rest) } else { size };
             format!("{inode:x}-{mtime:x}-{size:x}")
         }
+        MTIME_SIZED => format!("{}{}-{size}", Version::MTIME, take_varint(&mut rest)),
         _ => String::from_utf8_lossy(rest).into_owned(),
     };
     Version(if kind & QUOTED != 0 { format!("\"{text}\"").into() } else { text.into() })
@@ -100,6 +104,16 @@ fn pack_local(text: &str, size: u64, out: &mut Vec<u8>) -> Option<u8> {
     }
     put_varint(out, third);
     Some(LOCAL)
+}
+
+fn pack_mtime(version: &str, size: u64, out: &mut Vec<u8>) -> Option<u8> {
+    let (millis, rest) = version.strip_prefix(Version::MTIME)?.split_once('-')?;
+    let number: u64 = millis.parse().ok()?;
+    if number.to_string() != millis || size.to_string() != rest {
+        return None;
+    }
+    put_varint(out, number);
+    Some(MTIME_SIZED)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -194,6 +208,8 @@ mod tests {
         assert_eq!(round_trip("\"d41d8cd98f00b204e9800998ecf8427e-12\"", 0), 18);
         assert!(round_trip("4d2f1-5f3e2a1b4c5d6-3e8", 1000) <= 12);
         assert!(round_trip("4d2f1-5f3e2a1b4c5d6-3e8", 7) <= 14);
+        assert!(round_trip("\"4d2f1-18781e6bd2f1b4c5-3e8\"", 1000) <= 13);
+        assert_eq!(round_trip("mtime:1763200000000-77", 77), 7);
     }
 
     #[test]
@@ -213,6 +229,10 @@ mod tests {
             "d41d8cd98f00b204e9800998ecf8427e-012",
             "d41d8cd98f00b204e9800998ecf8427x-12",
             "mtime:17-5",
+            "mtime:017-3",
+            "mtime:-17-3",
+            "mtime:17-3",
+            "\"mtime:17-3\"",
             "\"1-2-3\"",
             "ffffffffffffffff-ffffffffffffffff-ffffffffffffffff",
             "é",
