@@ -39,6 +39,7 @@ pub(crate) async fn answer(
     let fault = state.next_fault(&key);
     match &fault {
         Fault::Status(status, code) => return refusal(*status, code, "a fault that was asked for"),
+        Fault::Body(status, body) => return text(Response::builder().status(*status), (*body).to_owned()),
         Fault::Reset => {
             socket.set_zero_linger()?;
             return Err(io::Error::other("reset"));

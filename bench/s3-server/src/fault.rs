@@ -10,6 +10,8 @@ pub enum Fault {
     None,
     /// It is answered with this status and this code of S3's, such as 503 and SlowDown.
     Status(u16, &'static str),
+    /// It is answered with this status and this body.
+    Body(u16, &'static str),
     /// The connection is reset without an answer.
     Reset,
     /// The connection breaks after so many bytes of the body.

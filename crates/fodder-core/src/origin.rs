@@ -15,6 +15,8 @@ mod read_only;
 mod redact;
 mod source;
 mod suggest;
+#[cfg(feature = "all-origins")]
+mod tail;
 mod throttle;
 mod wire;
 

@@ -75,9 +75,9 @@ impl Place {
         let Some((scheme, rest)) = uri.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
             let path = uri.strip_prefix("file:").unwrap_or(uri);
             return match path.split_once(':') {
-                Some((scheme, rest)) if is_known(scheme) && !std::path::Path::new(path).exists() => {
-                    Err(invalid(uri, &format!("did you mean {}?", scrub(&format!("{scheme}://{rest}")))))
-                }
+                Some((scheme, rest)) if is_known(scheme) && !std::path::Path::new(path).exists() => Err(
+                    Error::Invalid(format!("cannot open it: did you mean {}?", scrub(&format!("{scheme}://{rest}")))),
+                ),
                 _ => Ok(Place::Local(path.into())),
             };
         };
@@ -112,7 +112,8 @@ impl Bucket {
     fn parse(uri: &str, rest: &str, settings: &[&str]) -> Result<Self> {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
-        if name.split_once('@').is_some_and(|(user, _)| user.contains(':')) {
+        let container = uri.starts_with("az") || uri.starts_with("abfs");
+        if name.split_once('@').is_some_and(|(user, _)| !container || user.contains(':')) {
             return Err(credentials(uri));
         }
         let prefix = prefix.trim_matches('/');
@@ -227,6 +228,7 @@ mod tests {
     fn credentials_in_a_uri_are_refused_and_not_repeated() {
         for uri in [
             "s3://AKIAKEY:hunter2@bucket/p",
+            "gs://hunter2@bucket/p",
             "s3://b?secret_access_key=hunter2",
             "az://c?sig=hunter2&sv=1",
             "s3://b?endpoint=http://u:hunter2@h",

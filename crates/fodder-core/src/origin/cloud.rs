@@ -4,6 +4,7 @@ use super::{
     OriginOptions,
     address::{Bucket, endpoint, invalid},
     aws::{Chain, Surroundings},
+    name::percent_decoded,
     patience::Patience,
     redact::{is_secret, scrub},
     source::Stores,
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 use object_store::{
     HeaderValue,
     aws::{AmazonS3Builder, resolve_bucket_region},
-    azure::MicrosoftAzureBuilder,
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
     gcp::GoogleCloudStorageBuilder,
     http::HttpBuilder,
 };
@@ -105,8 +106,14 @@ pub(super) fn azure(
     if let Some(endpoint) = &bucket.endpoint {
         builder = builder.with_endpoint(endpoint.clone());
     }
-    let account = std::env::var("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or_default();
-    let identity = if bucket.name.contains('@') { uri.clone() } else { format!("{uri}#{account}") };
+    // One spelling for az://container with the account from the environment, and abfss://container@account.host.
+    let (container, host) = bucket.name.split_once('@').unwrap_or((&bucket.name, ""));
+    let account = match host.split('.').next() {
+        Some(account) if !account.is_empty() => account.into(),
+        _ => builder.get_config_value(&AzureConfigKey::AccountName).unwrap_or_default(),
+    };
+    let named = Bucket { name: format!("{container}@{account}"), prefix: bucket.prefix.clone(), ..Bucket::default() };
+    let identity = named.identity("az", bucket.endpoint.as_deref());
     let store = builder.build().map_err(|error| unbuilt(&uri, &error))?;
     Ok((Stores::paged(store), identity))
 }
@@ -147,12 +154,6 @@ fn basic(url: &Url) -> Result<HeaderValue> {
         .map_err(|_| invalid(url.as_str(), "its user or password cannot be sent"))?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn percent_decoded(text: &str) -> String {
-    // A form pair without `=` is just its decoded key.
-    let form = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
-    url::form_urlencoded::parse(form.as_bytes()).next().map(|(key, _)| key.into_owned()).unwrap_or_default()
 }
 
 fn named(bucket: &Bucket, uri: &str) -> Result<()> {

@@ -78,8 +78,10 @@ impl Failure {
             501 | 505 => Failure::Useless(text),
             401 | 403 => Failure::Denied(text),
             408 | 425 | 429 | 500.. => Failure::Passing(text),
-            // S3 answers so while a connection idles out, or when a clock is a little off.
-            400 if matches!(&*answer.code, "RequestTimeout" | "SlowDown" | "ExpiredToken") => Failure::Passing(text),
+            // Passing troubles that S3 calls bad requests. The answer to a HEAD has no body to say which it was.
+            400 if matches!(&*answer.code, "" | "RequestTimeout" | "SlowDown" | "ExpiredToken") => {
+                Failure::Passing(text)
+            }
             300..400 => Failure::Useless(format!(
                 "{text}: the bucket is in another region or at another endpoint; set AWS_REGION, or add ?region=REGION to the URI"
             )),

@@ -50,6 +50,45 @@ pub(super) fn path(name: &str) -> Option<Path> {
     Path::parse(name).ok().filter(|path| !name.is_empty() && path.as_ref() == name)
 }
 
+/// How a store spells names in its paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// As they are.
+    Plain,
+    /// As file names, whose control characters are escaped.
+    Files,
+    /// With percent signs, which the store takes out itself.
+    #[cfg_attr(not(feature = "all-origins"), allow(dead_code, reason = "only OpenDAL's stores do"))]
+    Encoded,
+}
+
+impl Naming {
+    /// The path of a name; None if no object can have the name.
+    pub(super) fn path(self, name: &str) -> Option<Path> {
+        match self {
+            Naming::Plain => path(name),
+            Naming::Files => path(&escape(name)),
+            Naming::Encoded => path(name).map(|_| Path::from(name)),
+        }
+    }
+
+    /// The name that a path spells; None if it is not one that could be read.
+    pub(super) fn name(self, path: &str) -> Option<String> {
+        match self {
+            Naming::Plain => Some(path.into()),
+            Naming::Files => unescape(path),
+            Naming::Encoded => Some(percent_decoded(path)).filter(|name| self::path(name).is_some()),
+        }
+    }
+}
+
+/// A text without its percent signs.
+pub(super) fn percent_decoded(text: &str) -> String {
+    // A form pair without `=` is just its decoded key.
+    let form = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
+    url::form_urlencoded::parse(form.as_bytes()).next().map(|(key, _)| key.into_owned()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -64,6 +103,17 @@ mod tests {
         assert_ne!(escape("\u{F8FA}0a"), escape("\n"));
         assert_eq!(unescape("\u{F8FA}"), None);
         assert_eq!(unescape("\u{F8FA}2f"), None, "no slash can be smuggled in");
+    }
+
+    #[test]
+    fn every_spelling_gives_back_the_name() {
+        for naming in [Naming::Plain, Naming::Files, Naming::Encoded] {
+            for name in ["a/b c", "100%", "%2e%2e/x", "a+b&c=d", "ü/#?*"] {
+                assert_eq!(naming.name(naming.path(name).unwrap().as_ref()).unwrap(), name, "{naming:?}");
+            }
+            assert!(naming.path("../a").is_none() && naming.path("a//b").is_none());
+        }
+        assert!(Naming::Encoded.name("%2E%2E/a").is_none());
     }
 
     #[test]

@@ -26,9 +26,10 @@ fn userinfo(text: &str) -> String {
         let (before, after) = rest.split_at(at + 3);
         clean.push_str(before);
         let end = after.find(|c: char| c.is_whitespace() || "/?#\"'<>".contains(c)).unwrap_or(after.len());
-        // A colon before the @ means that a password stands there; `abfs://container@account` is none.
+        // In `abfs://container@account` no secret stands before the @, unless there is a colon.
+        let container = ["abfs", "abfss", "az"].iter().any(|scheme| before[..at].ends_with(scheme));
         rest = match after[..end].rfind('@') {
-            Some(at) if after[..at].contains(':') => {
+            Some(at) if !container || after[..at].contains(':') => {
                 clean.push_str(REDACTED);
                 &after[at..]
             }
@@ -65,6 +66,7 @@ mod tests {
     fn credentials_in_uris_are_replaced_and_the_rest_stays() {
         let cases = [
             ("s3://KEY:SECRET@bucket/prefix", "s3://REDACTED@bucket/prefix"),
+            ("https://ghp_token@host/f", "https://REDACTED@host/f"),
             ("abfs://container@account.dfs.core.windows.net/a", "abfs://container@account.dfs.core.windows.net/a"),
             (
                 "GET https://h/f?X-Amz-Signature=abc&X-Amz-Date=1&versionId=2 failed",

@@ -1,12 +1,14 @@
 //! One opened origin: its store, where in the store it begins, and how it is called.
 
+#[cfg(feature = "all-origins")]
+use super::tail;
 use super::{
     OriginOptions,
     address::{Address, Place},
     cloud,
     failure::Failure,
     local::Local,
-    name,
+    name::Naming,
     patience::Patience,
     read::Reader,
     redact::scrub,
@@ -61,8 +63,7 @@ pub(super) struct Source {
     prefix: Path,
     /// Its one object's name and location, where the URI named an object and not a place for many.
     pub(super) single: Option<(String, Path)>,
-    /// Whether names are file names, whose control characters are escaped.
-    files: bool,
+    naming: Naming,
     pub(super) shown: String,
     pub(super) identity: String,
     pub(super) skipped: Arc<AtomicU64>,
@@ -104,8 +105,24 @@ impl Source {
                 let (stores, identity, single) = cloud::http(&url, patience, wire)?;
                 let single = single.map(|name| (name, Path::ROOT));
                 let shown = scrub(url.as_str());
-                return Ok(Self { stores, prefix: Path::ROOT, single, files: false, shown, identity, skipped });
+                return Ok(Self {
+                    stores,
+                    prefix: Path::ROOT,
+                    single,
+                    naming: Naming::Plain,
+                    shown,
+                    identity,
+                    skipped,
+                });
             }
+            #[cfg(feature = "all-origins")]
+            Place::Tail { scheme, bucket } => {
+                let tail::Opened { stores, naming, identity, prefix } = tail::open(&scheme, &bucket, options)?;
+                let prefix = if prefix.is_empty() { None } else { naming.path(&prefix) }.unwrap_or_default();
+                let shown = identity.clone();
+                return Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped });
+            }
+            #[cfg(not(feature = "all-origins"))]
             Place::Tail { scheme, .. } => {
                 return Err(Error::Invalid(format!(
                     "{scheme}:// needs a build with the Cargo feature all-origins; release builds have it"
@@ -113,7 +130,7 @@ impl Source {
             }
         };
         let prefix = Path::parse(prefix).map_err(|error| Error::Invalid(error.to_string()))?;
-        Ok(Self { stores, prefix, single: None, files: false, shown: scrub(&identity), identity, skipped })
+        Ok(Self { stores, prefix, single: None, naming: Naming::Plain, shown: identity.clone(), identity, skipped })
     }
 
     /// A local directory, or one file.
@@ -125,12 +142,12 @@ impl Source {
             (Some(parent), Some(name)) if full.is_file() => (parent.to_owned(), Some(name.to_owned())),
             _ => (full.clone(), None),
         };
-        let single = single.and_then(|name| name::path(&name::escape(&name)).map(|path| (name, path)));
+        let single = single.and_then(|name| Naming::Files.path(&name).map(|path| (name, path)));
         Ok(Self {
             stores: Stores::whole(Arc::new(Local::new(root, Arc::clone(&skipped)))),
             prefix: Path::ROOT,
             single,
-            files: true,
+            naming: Naming::Files,
             identity: format!("file://{shown}"),
             shown,
             skipped,
@@ -142,7 +159,7 @@ impl Source {
         if let Some((single, location)) = &self.single {
             return (name == single).then(|| location.clone());
         }
-        let path = if self.files { name::path(&name::escape(name)) } else { name::path(name) }?;
+        let path = self.naming.path(name)?;
         if self.prefix.is_root() {
             return Some(path);
         }
@@ -156,7 +173,7 @@ impl Source {
             "" => full,
             prefix => full.strip_prefix(prefix)?.strip_prefix('/')?,
         };
-        if self.files { name::unescape(below) } else { Some(below.into()) }
+        self.naming.name(below)
     }
 
     /// Everything the store lists below the prefix. A page that fails is asked for again.

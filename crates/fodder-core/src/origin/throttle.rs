@@ -57,30 +57,18 @@ impl ObjectStore for Throttled {
             return Err(injected("the request was refused"));
         }
         let head = options.head;
-        let mut answer = self.inner.get_opts(location, options).await?;
+        let answer = self.inner.get_opts(location, options).await?;
         if head {
             return Ok(answer);
         }
-        let length = answer.range.end - answer.range.start;
+        let (meta, range, attributes) = (answer.meta.clone(), answer.range.clone(), answer.attributes.clone());
         let cut = match fault {
-            Some(Fault::Cut(share)) => Some((length as f64 * share) as u64),
+            Some(Fault::Cut(share)) => Some(((range.end - range.start) as f64 * share) as u64),
             _ => None,
         };
-        let body = std::mem::replace(&mut answer.payload, GetResultPayload::Stream(stream::empty().boxed()));
-        let range = answer.range.clone();
-        let body = match body {
-            GetResultPayload::Stream(body) => body,
-            file => GetResult {
-                payload: file,
-                meta: answer.meta.clone(),
-                range,
-                attributes: Default::default(),
-                extensions: Default::default(),
-            }
-            .into_stream(),
-        };
-        answer.payload = GetResultPayload::Stream(shaped(body, Arc::clone(&self.shaper), cut));
-        Ok(answer)
+        let body = shaped(answer.into_stream(), Arc::clone(&self.shaper), cut);
+        let payload = GetResultPayload::Stream(body);
+        Ok(GetResult { payload, meta, range, attributes, extensions: Default::default() })
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {

@@ -95,8 +95,8 @@ impl HttpService for Wired {
                 Some(elements) => self.listing(answer, elements).await,
                 None => Ok(answer),
             },
-            // object_store knows what these mean.
-            304 | 404 | 409 | 412 => Ok(answer),
+            // object_store knows what these mean for an object.
+            304 | 404 | 409 | 412 if elements.is_none() => Ok(answer),
             _ => Err(self.refusal(status, answer).await),
         }
     }
@@ -120,7 +120,8 @@ impl Wired {
             text.chars().filter(|c| !c.is_control()).take(300).collect()
         };
         let answer = Answer { status, code: part("Code"), message: part("Message") };
-        if matches!(&*answer.code, "ExpiredToken" | "InvalidToken" | "RequestExpired") {
+        let unsaid = status == 400 && answer.code.is_empty();
+        if unsaid || matches!(&*answer.code, "ExpiredToken" | "InvalidToken" | "RequestExpired") {
             self.wire.expired.store(true, Ordering::Relaxed);
         }
         HttpError::new(HttpErrorKind::Unknown, answer)
