@@ -23,7 +23,7 @@ http://127.0.0.1:18283 (REST, metrics). The other commands find it by themselves
 /// Fodder stands between training jobs and slow storage (S3, GCS, Azure, HDFS, NFS, a directory) and makes the data
 /// behave as if it were local.
 #[derive(Debug, Parser)]
-#[command(name = "fodder", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "fodder", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// Where log lines go, and which.
     #[command(flatten)]
@@ -147,8 +147,8 @@ Example:
 }
 
 const GET_HELP: &str = "\
-An origin instead of a dataset's name is read through the node of the cache directory; if none runs, one is started
-and ends a few seconds after its last client.
+An origin instead of a dataset's name is read through the node of the cache directory; if none
+runs, one is started, and ends some seconds after its last client.
 
 Examples:
   fodder get imagenet 17 > sample.jpg             the item with id 17
@@ -209,7 +209,7 @@ pub struct DatasetArgs {
     #[arg(long, value_parser = serve::parse_policy)]
     pub policy: Option<fodder_policy::Policy>,
     /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = serve::parse_duration)]
     pub refresh: Option<std::time::Duration>,
     /// Read a public bucket without credentials.
     #[arg(long)]

@@ -28,16 +28,16 @@ pub async fn connect(args: &NodeArgs) -> Result<Client> {
     for address in candidates(args)? {
         match Client::connect(&address).await {
             Ok(client) => return Ok(client),
+            // Who names an address wants to know about that one.
+            Err(error) if args.addr.is_some() => return Err(error.into()),
             Err(error) => {
                 let _ = write!(tried, "\n  {address}: {}", reason(&address, &error));
             }
         }
     }
-    let hint = match args.addr {
-        Some(_) => "see whether the node runs, and what `fodder status` says there",
-        None => "start one with `fodder serve ORIGIN`, or say where it listens with --addr",
-    };
-    Err(anyhow!("no node answers; {hint}. Tried:{tried}"))
+    Err(anyhow!(
+        "no node answers; start one with `fodder serve ORIGIN`, or say where it listens with --addr. Tried:{tried}"
+    ))
 }
 
 /// Where to look, best first.
@@ -70,7 +70,11 @@ fn socket_of(dir: &Path) -> Result<Address> {
 fn reason(address: &Address, error: &fodder_api::Error) -> String {
     match address {
         Address::Unix(path) if !path.exists() => "there is no such socket".into(),
-        _ => error.to_string(),
+        _ => {
+            let text = error.to_string();
+            let text = text.strip_prefix(&format!("cannot reach the node at {address}: ")).unwrap_or(&text);
+            text.split("; see whether").next().unwrap_or_default().to_owned()
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Where log lines go. Standard output is for results, so the log is on stderr unless a file is named.
 
 use crate::{cli::LogFormat, config::LogConfig};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::{fs, io::IsTerminal};
 use tracing_subscriber::{EnvFilter, fmt, fmt::writer::BoxMakeWriter};
 
 /// Starts logging for this process.
 pub(crate) fn start(config: &LogConfig) -> Result<()> {
-    let filter = EnvFilter::try_new(&config.level).with_context(|| {
-        format!("{:?} is no log level: write error, warn, info, debug, trace, or a filter", config.level)
+    let filter = EnvFilter::try_new(&config.level).map_err(|_| {
+        let level = &config.level;
+        anyhow!("{level:?} is no log level: write error, warn, info, debug, trace, or a filter such as info,h2=warn")
     })?;
     let writer = match &config.file {
         Some(path) => {

@@ -10,20 +10,21 @@ use fodder_policy::Policy;
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 const HELP: &str = "\
-Flags win over the environment (FODDER_CACHE_DIR, FODDER_CACHE_SIZE, FODDER_REST, …), which wins over the file given
-with --config, which wins over the defaults. `fodder config show` prints what comes of it.
+Flags win over the environment (FODDER_CACHE_DIR, FODDER_CACHE_SIZE, FODDER_REST, …), which wins
+over the file given with --config, which wins over the defaults. `fodder config show` prints what
+comes of it.
 
 Examples:
   fodder serve ./data
   fodder serve s3://bucket/prefix --name imagenet --layout files --policy minio \\
       --cache-dir /mnt/nvme/fodder --cache-size 20GiB
   fodder serve s3://public-bucket/laion --anonymous --layout tar --cache-size 20%
-  fodder serve gs://bucket/data --tier /dev/shm/fodder:MEM:8GiB --tier /mnt/nvme/fodder:SSD:1TiB
-  fodder serve ./data --rest 127.0.0.1:0 --grpc 127.0.0.1:0      # any free ports; they are printed
+  fodder serve gs://bucket/data --tier /dev/shm/fodder:MEM:8GiB --tier /mnt/nvme:SSD:1TiB
+  fodder serve ./data --rest 127.0.0.1:0 --grpc 127.0.0.1:0     # free ports; they are printed
   fodder serve --config fodder.yaml
 
-The node prints its settings and addresses, one a line, then `ready`. SIGTERM or Ctrl-C ends it cleanly; a second one
-ends it at once.";
+The node prints its settings and addresses, one a line, then `ready`. SIGTERM or Ctrl-C ends it
+cleanly; a second one ends it at once.";
 
 /// Run a node.
 #[derive(Debug, Clone, Default, Args)]
@@ -42,7 +43,7 @@ pub struct ServeArgs {
     #[arg(long, requires = "origin", value_parser = parse_policy)]
     pub policy: Option<Policy>,
     /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
-    #[arg(long, requires = "origin", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, requires = "origin", value_name = "DURATION", value_parser = parse_duration)]
     pub refresh: Option<Duration>,
     /// Read a public bucket without credentials.
     #[arg(long, requires = "origin")]
@@ -84,7 +85,7 @@ pub struct ServeArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "10s",
-        value_parser = humantime::parse_duration
+        value_parser = parse_duration
     )]
     pub until_idle: Option<Duration>,
 }
@@ -118,6 +119,11 @@ impl FromStr for TierArg {
 /// A number of bytes, as people write it.
 pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     size::parse(text).map_err(|error| error.to_string())
+}
+
+/// A duration, as people write it.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "write a duration such as 30s, 5m or 1h".into())
 }
 
 /// A layout by its name.

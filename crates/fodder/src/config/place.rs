@@ -47,7 +47,8 @@ pub fn auto_size(cache_dir: &Path) -> Result<u64> {
     let remembered = fs::read_to_string(cache_dir.join(REMEMBERED)).ok().and_then(|text| text.trim().parse().ok());
     let free = free_bytes(cache_dir)?;
     let now = (free / 5 * 4).min(free.saturating_sub(FLOOR_BYTES));
-    Ok(now.max(remembered.unwrap_or(0)))
+    // In whole MiB, which is all a person wants to read.
+    Ok(now.max(remembered.unwrap_or(0)) >> 20 << 20)
 }
 
 /// Keeps what [`auto_size`] chose for the next start. Best effort: without it the size is chosen anew.
