@@ -36,5 +36,5 @@ bench:
 	$(CARGO) run --release --locked --package fodder-bench -- all
 
 fuzz:
-	@tools/setup
+	@tools/setup --deb g++=g++
 	@tools/fuzz $(FUZZ_SECONDS)
