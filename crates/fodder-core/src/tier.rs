@@ -1,118 +1,199 @@
 //! Tiers: directories of ordinary files that hold what has arrived.
+//!
+//! A [`Tier`] is a directory with a quota; a [`Shelf`] is one dataset's part of it. Each object version is one raw file,
+//! exactly its bytes, sparse while partial; an index log beside the files says which pieces are durable. Whatever goes
+//! wrong here (a full disk, a torn write, a flipped bit, a file that vanished) is a miss, never a wrong byte.
+//!
+//! What must not be here: origins, policies, budgets. The tier keeps and forgets what it is told to.
+//! docs/decisions/0002-tier-files.md says what may be relied on after a crash, and why.
+
+mod commit;
+mod core;
+mod files;
+mod health;
+mod log;
+mod shelf;
+mod slab;
+mod space;
+mod state;
+mod sweep;
+
+pub use health::Health;
+pub use shelf::{Checked, Lease, Shelf, ShelfRead};
+pub use space::Reservation;
 
 use crate::{
     Error, Result,
     catalog::Objects,
     config::{Medium, TierConfig},
-    id::{ObjectSlot, PieceId},
+    id::{FileKey, ObjectSlot, PieceId},
 };
-use std::{fs::File, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+/// The objects of a dataset as a shelf sees them: sizes and names of cache files, by slot.
+pub trait ObjectTable: Send + Sync + Debug {
+    /// How many slots there are; slots are 0..len.
+    fn len(&self) -> u32;
+    /// Whether there is no object at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// How many pieces all slots have together.
+    fn pieces(&self) -> u32;
+    /// The grid: bytes of a piece (the last of an object may be shorter). Never changes.
+    fn piece_bytes(&self) -> u32;
+    /// The size of an object in bytes.
+    fn size(&self, slot: ObjectSlot) -> u64;
+    /// The first piece of an object; its pieces are consecutive.
+    fn first_piece(&self, slot: ObjectSlot) -> PieceId;
+    /// The object a piece belongs to.
+    fn object_of(&self, piece: PieceId) -> ObjectSlot;
+    /// The name of an object's cache file.
+    fn key(&self, slot: ObjectSlot) -> FileKey;
+}
+
+impl ObjectTable for Objects {
+    fn len(&self) -> u32 {
+        self.len()
+    }
+    fn pieces(&self) -> u32 {
+        self.pieces()
+    }
+    fn piece_bytes(&self) -> u32 {
+        self.piece_bytes()
+    }
+    fn size(&self, slot: ObjectSlot) -> u64 {
+        self.size(slot)
+    }
+    fn first_piece(&self, slot: ObjectSlot) -> PieceId {
+        self.first_piece(slot)
+    }
+    fn object_of(&self, piece: PieceId) -> ObjectSlot {
+        self.object_of(piece)
+    }
+    fn key(&self, slot: ObjectSlot) -> FileKey {
+        self.key(slot)
+    }
+}
+
+/// What tests turn, and users need not.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct TierOptions {
+    /// What the disk must keep free; None: 1 GiB or 5 % of it, whichever is smaller.
+    pub floor_bytes: Option<u64>,
+    /// How long a written piece waits at most for its commit to begin.
+    pub commit_interval: Duration,
+    /// Files kept open; None: half of what the system allows.
+    pub kept_files: Option<usize>,
+    /// The rest after a first failed write.
+    pub first_rest: Duration,
+}
+
+impl Default for TierOptions {
+    fn default() -> Self {
+        Self {
+            floor_bytes: None,
+            commit_interval: Duration::from_millis(200),
+            kept_files: None,
+            first_rest: Duration::from_secs(1),
+        }
+    }
+}
 
 /// One directory with a quota: its files, its index, its committer.
 #[derive(Debug)]
-pub struct Tier {}
+pub struct Tier {
+    core: Arc<core::Core>,
+}
 
 impl Tier {
-    /// Opens (or makes) the tier and replays its index.
+    /// Opens (or makes) the tier and replays its index. [`Error::Conflict`] if another node has it open.
     pub fn open(config: &TierConfig) -> Result<Arc<Self>> {
-        let _ = config;
-        Err(Error::Internal("not built yet".into()))
+        Self::open_with(config, TierOptions::default())
     }
+
+    /// As [`Tier::open`], for tests.
+    #[doc(hidden)]
+    pub fn open_with(config: &TierConfig, options: TierOptions) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { core: core::Core::open(config, options)? }))
+    }
+
     /// What it is made of.
     pub fn medium(&self) -> Medium {
-        Medium::Ssd
+        self.core.medium
     }
+
     /// The most it may hold.
     pub fn quota_bytes(&self) -> u64 {
-        0
+        self.core.space.quota
     }
+
     /// What it holds now or has reserved: blocks of all files, unlinked ones that are leased included, plus overhead.
     pub fn used_bytes(&self) -> u64 {
-        0
+        self.core.space.used()
     }
+
+    /// Whether its disk takes writes.
+    pub fn health(&self) -> Health {
+        self.core.pulse.health()
+    }
+
+    /// Bytes of memory it holds beside its shelves.
+    pub fn memory_bytes(&self) -> usize {
+        self.core.memory_bytes()
+    }
+
     /// One dataset's part of the tier. What the index remembers of its objects is on the shelf at once, unverified.
-    pub fn attach(self: &Arc<Self>, dataset: &str, objects: Arc<Objects>) -> Result<Arc<Shelf>> {
-        let _ = (dataset, objects);
-        Err(Error::Internal("not built yet".into()))
+    /// [`Error::Conflict`] if the dataset has its shelf already.
+    pub fn attach(self: &Arc<Self>, dataset: &str, objects: Arc<dyn ObjectTable>) -> Result<Arc<Shelf>> {
+        Shelf::attach(&self.core, dataset, objects)
     }
-    /// Makes everything that was written durable, and stops the committer.
-    pub fn close(&self) {}
+
+    /// Forgets a dataset and deletes its files. Its shelf, if somebody still has it, is empty from then on.
+    /// A dataset that was never attached is deleted too.
+    pub fn detach(&self, dataset: &str) -> Result<()> {
+        let id = self.core.registry.lock().id_of(dataset);
+        let Some(id) = id else {
+            return Err(Error::NotFound(format!("the tier holds nothing of dataset {dataset:?}")));
+        };
+        let shelf = self.core.registry.lock().shelf(id);
+        match shelf {
+            Some(shelf) => shelf.remove(),
+            None => sweep::forget_unattached(&self.core, id),
+        }
+        Ok(())
+    }
+
+    /// The datasets of which the tier remembers something, but which are not attached.
+    pub fn unattached(&self) -> Vec<String> {
+        self.core.registry.lock().unattached()
+    }
+
+    /// Waits until everything that was written or evicted so far is in the index.
+    pub fn flush(&self) {
+        self.core.queue.flush();
+    }
+
+    /// Waits until the files that a crash left behind have been swept away.
+    pub fn wait_swept(&self) {
+        self.core.keeper.wait_idle();
+    }
+
+    /// Makes everything that was written durable, and stops the committer. Shelves are empty from then on.
+    pub fn close(&self) {
+        self.core.close(commit::Stop::Clean);
+    }
+
+    /// Leaves the directory as a kill would leave it: nothing more is written. For tests.
+    #[doc(hidden)]
+    pub fn abandon(&self) {
+        self.core.close(commit::Stop::Abandon);
+    }
 }
 
-/// How a read of a shelf ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShelfRead {
-    /// The buffer is filled with checked bytes.
-    Done,
-    /// The pages are not in memory (or must be checked first): ask again from a thread that may wait.
-    WouldBlock,
-    /// Something of the range is not here (any more).
-    Missing,
-}
-
-/// Space set aside in a tier for one piece, given back when dropped unused.
-#[derive(Debug)]
-pub struct Reservation {}
-
-/// A sealed cache file handed out: pinned until dropped.
-#[derive(Debug)]
-pub struct Lease {
-    /// The whole object's bytes, exactly; open for reading.
-    pub file: Arc<File>,
-    /// The object's size.
-    pub size: u64,
-}
-
-/// One dataset's part of one tier.
-#[derive(Debug)]
-pub struct Shelf {}
-
-impl Shelf {
-    /// Learns of the objects that a refresh added.
-    pub fn grow(&self, objects: Arc<Objects>) {
-        let _ = objects;
-    }
-    /// Whether a piece is here.
-    pub fn has(&self, piece: PieceId) -> bool {
-        let _ = piece;
-        false
-    }
-    /// Every piece that is here, for filling a policy after a start.
-    pub fn pieces(&self) -> Vec<PieceId> {
-        Vec::new()
-    }
-    /// Reads `buf.len()` bytes of an object from `offset`. With `wait` false it never blocks on a disk.
-    pub fn read(&self, object: ObjectSlot, offset: u64, buf: &mut [u8], wait: bool) -> ShelfRead {
-        let _ = (object, offset, buf, wait);
-        ShelfRead::Missing
-    }
-    /// Blocks on disk a piece will be charged.
-    pub fn cost(&self, piece: PieceId) -> u64 {
-        let _ = piece;
-        0
-    }
-    /// Sets space aside; None if the quota or the disk's floor of free space does not allow it now.
-    pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let _ = bytes;
-        None
-    }
-    /// Writes a piece. After Ok it is served; it is durable with the next commit.
-    pub fn write(&self, piece: PieceId, bytes: &[u8], reservation: Reservation) -> Result<()> {
-        let _ = (piece, bytes, reservation);
-        Err(Error::Internal("not built yet".into()))
-    }
-    /// Drops a piece; a sealed object is dropped whole. Every piece that left.
-    pub fn evict(&self, piece: PieceId) -> Vec<PieceId> {
-        let _ = piece;
-        Vec::new()
-    }
-    /// Hands out a complete object's file, sealed and checked; None if it is not complete here.
-    pub fn lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
-        let _ = object;
-        Ok(None)
-    }
-    /// Bytes of disk charged to this dataset here.
-    pub fn used_bytes(&self) -> u64 {
-        0
+impl Drop for Tier {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -1,0 +1,289 @@
+//! What the shelves of a tier share: directory, lock, space, health, open files, queue, the datasets by number.
+
+use super::{
+    TierOptions,
+    commit::{Committer, Queue, Stop},
+    files::Files,
+    health::Pulse,
+    log::{self, FoundFiles, Log, Record, Replay},
+    shelf::Shelf,
+    space::{self, Space},
+    sweep::Keeper,
+};
+use crate::{
+    Error, Result,
+    config::{Medium, TierConfig},
+};
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::{Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// After a start without a clean stop, so much may lie in files that the index does not know, until they are swept.
+pub(super) const UNKNOWN_BYTES: u64 = 256 << 20;
+
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) path: PathBuf,
+    pub(super) medium: Medium,
+    pub(super) options: TierOptions,
+    pub(super) space: Arc<Space>,
+    pub(super) pulse: Pulse,
+    pub(super) files: Files,
+    pub(super) queue: Queue,
+    pub(super) registry: Mutex<Registry>,
+    pub(super) keeper: Keeper,
+    /// The tier's directory, for syncfs.
+    pub(super) root: File,
+    /// A file without bytes, for objects without bytes.
+    pub(super) empty: Arc<File>,
+    /// The file system cannot say whether a read would block.
+    pub(super) no_nowait: AtomicBool,
+    pub(super) clean: bool,
+    lock: Mutex<Option<File>>,
+    closed: AtomicBool,
+    committer: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Core {
+    pub(super) fn open(config: &TierConfig, options: TierOptions) -> Result<Arc<Self>> {
+        let path = config.path.clone();
+        let io = |doing: &'static str, path: &Path| {
+            let path = path.to_owned();
+            move |error: std::io::Error| Error::io(doing, &path, &error)
+        };
+        let data = path.join("data");
+        DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(io("make directory", &data))?;
+        let lock = lock(&path)?;
+        let index = path.join("index.log");
+        let (log, replay) = Log::open(&index, config.medium != Medium::Mem)?;
+        let root = File::open(&path).map_err(io("open", &path))?;
+        let duplicate = root.try_clone().map_err(io("open", &path))?;
+        let space = Space::new(config.quota_bytes, duplicate, options.floor_bytes).map_err(io("measure", &path))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle: OwnedFd = rustix::fs::open(&data, flags, Mode::empty()).map_err(|e| io("open", &data)(e.into()))?;
+        let empty = path.join("empty");
+        let touch = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&empty);
+        touch.map_err(io("write", &empty))?;
+        let empty = Arc::new(File::open(&empty).map_err(io("open", &empty))?);
+        for fixed in [&path, &data, &path.join("LOCK")] {
+            space.charge(std::fs::metadata(fixed).map_or(0, |m| m.blocks() * 512).max(space::DIRECTORY_BYTES));
+        }
+        let Replay { datasets, clean, fresh } = replay;
+        let bare = || std::fs::read_dir(config.path.join("data")).is_ok_and(|mut entries| entries.next().is_none());
+        let core = Arc::new(Self {
+            path,
+            medium: config.medium,
+            space: Arc::new(space),
+            pulse: Pulse::new(options.first_rest),
+            files: Files::new(handle, options.kept_files),
+            queue: Queue::default(),
+            registry: Mutex::new(Registry::default()),
+            keeper: Keeper::default(),
+            root,
+            empty,
+            no_nowait: AtomicBool::new(false),
+            clean: clean || fresh && bare(),
+            lock: Mutex::new(Some(lock)),
+            closed: AtomicBool::new(false),
+            committer: Mutex::new(None),
+            options,
+        });
+        core.charge_found(&datasets);
+        Keeper::start(&core, &datasets)?;
+        *core.registry.lock() = Registry::new(datasets);
+        let committer = Committer::new(core.clone(), log);
+        let thread = std::thread::Builder::new().name("tier-commit".into()).spawn(move || committer.run());
+        *core.committer.lock() = Some(thread.map_err(|e| Error::Unavailable(format!("cannot start a thread: {e}")))?);
+        Ok(core)
+    }
+
+    fn charge_found(&self, datasets: &[log::Dataset]) {
+        for dataset in datasets {
+            if dataset.forgotten {
+                continue;
+            }
+            let bytes: u64 = dataset.files.values().map(|found| self.found_bytes(found, dataset.piece_bytes)).sum();
+            self.space.charge(bytes + self.directory_bytes(&dataset.name));
+        }
+    }
+
+    /// What a file of the index is charged.
+    pub(super) fn found_bytes(&self, found: &log::Found, grid: u32) -> u64 {
+        let mut bytes = space::file_bytes(found.size, self.space.block);
+        found.pieces.for_each(|index, _| bytes += space::piece_bytes(found.size, index, grid, self.space.block));
+        bytes
+    }
+
+    /// What the directories of a dataset take now.
+    pub(super) fn directory_bytes(&self, dataset: &str) -> u64 {
+        let top = self.path.join("data").join(dataset);
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
+        (0..=255).map(|shard| size(&top.join(format!("{shard:02x}")))).sum::<u64>() + size(&top)
+    }
+
+    pub(super) fn closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn close(&self, how: Stop) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let shelves = self.registry.lock().shelves();
+        // Whoever is writing or evicting comes to an end first; nobody begins.
+        shelves.iter().for_each(|shelf| shelf.shut());
+        self.keeper.stop();
+        self.queue.stop(how);
+        if let Some(thread) = self.committer.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!(path = %self.path.display(), "the tier's committer ended with a fault");
+        }
+        self.registry.lock().release_shelves();
+        self.files.clear();
+        self.lock.lock().take();
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.files.memory_bytes() + self.queue.memory_bytes() + self.registry.lock().memory_bytes()
+    }
+}
+
+/// Takes the tier for this process.
+fn lock(path: &Path) -> Result<File> {
+    let name = path.join("LOCK");
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&name);
+    let mut file = open.map_err(|error| Error::io("open", &name, &error))?;
+    if let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK {
+            return Err(Error::io("lock", &name, &error.into()));
+        }
+        let mut holder = String::new();
+        let _ = file.read_to_string(&mut holder);
+        let holder =
+            if holder.trim().is_empty() { "of unknown pid".into() } else { format!("with pid {}", holder.trim()) };
+        return Err(Error::Conflict(format!(
+            "the tier {} is in use by the process {holder}: stop it, or give this node another cache directory",
+            path.display()
+        )));
+    }
+    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(|error| Error::io("write", &name, &error))?;
+    Ok(file)
+}
+
+/// The datasets a tier knows, by the number the index gives them.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    datasets: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    piece_bytes: u32,
+    forgotten: bool,
+    /// What the index remembers, until the dataset is attached.
+    found: FoundFiles,
+    found_pieces: u64,
+    shelf: Option<Arc<Shelf>>,
+}
+
+impl Registry {
+    fn new(datasets: Vec<log::Dataset>) -> Self {
+        let entry = |dataset: log::Dataset| {
+            let log::Dataset { name, piece_bytes, forgotten, files } = dataset;
+            let found_pieces = files.values().map(|found| found.pieces.len() as u64).sum();
+            Entry { name, piece_bytes, forgotten, found: files, found_pieces, shelf: None }
+        };
+        Self { datasets: datasets.into_iter().map(entry).collect() }
+    }
+
+    pub(super) fn id_of(&self, name: &str) -> Option<u16> {
+        self.datasets.iter().position(|entry| entry.name == name && !entry.forgotten).map(|at| at as u16)
+    }
+
+    pub(super) fn piece_bytes(&self, id: u16) -> u32 {
+        self.datasets[usize::from(id)].piece_bytes
+    }
+
+    pub(super) fn name(&self, id: u16) -> String {
+        self.datasets[usize::from(id)].name.clone()
+    }
+
+    pub(super) fn shelf(&self, id: u16) -> Option<Arc<Shelf>> {
+        self.datasets[usize::from(id)].shelf.clone()
+    }
+
+    pub(super) fn set_shelf(&mut self, id: u16, shelf: Arc<Shelf>) {
+        self.datasets[usize::from(id)].shelf = Some(shelf);
+    }
+
+    /// Adds a dataset under a new number.
+    pub(super) fn define(&mut self, name: &str, piece_bytes: u32) -> Result<(u16, Record)> {
+        let full = || Error::Full("the tier has seen 65,536 datasets: restart with an empty tier directory".into());
+        let dataset = u16::try_from(self.datasets.len()).map_err(|_| full())?;
+        let (name, found) = (name.to_owned(), FoundFiles::default());
+        let define = Record::Define { dataset, piece_bytes, name: name.clone() };
+        self.datasets.push(Entry { name, piece_bytes, forgotten: false, found, found_pieces: 0, shelf: None });
+        Ok((dataset, define))
+    }
+
+    /// Takes what the index remembers of a dataset.
+    pub(super) fn take_found(&mut self, id: u16) -> FoundFiles {
+        let entry = &mut self.datasets[usize::from(id)];
+        entry.found_pieces = 0;
+        std::mem::take(&mut entry.found)
+    }
+
+    pub(super) fn forget(&mut self, id: u16) {
+        let entry = &mut self.datasets[usize::from(id)];
+        (entry.forgotten, entry.shelf, entry.found_pieces) = (true, None, 0);
+        entry.found = FoundFiles::default();
+    }
+
+    pub(super) fn unattached(&self) -> Vec<String> {
+        let idle = self.datasets.iter().filter(|entry| !entry.forgotten && entry.shelf.is_none());
+        idle.map(|entry| entry.name.clone()).collect()
+    }
+
+    fn shelves(&self) -> Vec<Arc<Shelf>> {
+        self.datasets.iter().filter_map(|entry| entry.shelf.clone()).collect()
+    }
+
+    fn release_shelves(&mut self) {
+        self.datasets.iter_mut().for_each(|entry| entry.shelf = None);
+    }
+
+    /// Pieces of all datasets, as many as a rewritten index would name.
+    pub(super) fn pieces(&self) -> u64 {
+        let held = |entry: &Entry| entry.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64);
+        self.datasets.iter().map(|entry| entry.found_pieces + held(entry)).sum()
+    }
+
+    /// Every dataset as the index defines it, with what is here of it, for rewriting the index.
+    pub(super) fn for_each(&self, mut f: impl FnMut(Record, bool, &FoundFiles, Option<&Arc<Shelf>>)) {
+        for (at, entry) in self.datasets.iter().enumerate() {
+            let define =
+                Record::Define { dataset: at as u16, piece_bytes: entry.piece_bytes, name: entry.name.clone() };
+            f(define, entry.forgotten, &entry.found, entry.shelf.as_ref());
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let entry = size_of::<(u128, log::Found)>() + 1;
+        self.datasets.iter().map(|dataset| dataset.found.capacity() * entry).sum()
+    }
+}

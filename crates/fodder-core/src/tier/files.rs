@@ -1,0 +1,197 @@
+//! The files of a tier by name, and the few that are kept open.
+//!
+//! A name is data/DATASET/ab/<32 hexadecimal digits>. Mode 0600 means the file may still change, 0400 that it is sealed.
+//! It knows nothing of pieces; who may open, change or unlink what is decided by the shelf.
+
+use crate::id::FileKey;
+use parking_lot::Mutex;
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    os::fd::OwnedFd,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Mode of a file that may still be written and punched.
+pub(super) const OPEN_MODE: Mode = Mode::from_raw_mode(0o600);
+/// Mode of a sealed file: it is never changed again, whatever the index says.
+pub(super) const SEALED_MODE: Mode = Mode::from_raw_mode(0o400);
+pub(super) const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
+
+const WAYS: usize = 8;
+
+/// Files kept open by all tiers of this process.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// How many files the process may keep open: half of what the system lets it, which is raised as far as it goes.
+fn limit() -> usize {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let mut limits = getrlimit(Resource::Nofile);
+        let before = limits.current;
+        limits.current = limits.maximum;
+        let now = if setrlimit(Resource::Nofile, limits).is_ok() { limits.maximum } else { before };
+        now.map_or(65_536, |now| usize::try_from(now / 2).unwrap_or(65_536)).clamp(WAYS, 65_536)
+    })
+}
+
+/// An open cache file. Whoever holds it can read it to its end, even after it was unlinked.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) file: File,
+    pub(super) writable: bool,
+}
+
+#[derive(Debug)]
+struct Way {
+    shelf: u16,
+    slot: u32,
+    used: u32,
+    kept: Arc<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Set {
+    ways: [Option<Way>; WAYS],
+    tick: u32,
+}
+
+/// The directory of all cache files of a tier.
+#[derive(Debug)]
+pub(super) struct Files {
+    data: OwnedFd,
+    sets: Box<[Mutex<Set>]>,
+}
+
+impl Files {
+    pub(super) fn new(data: OwnedFd, capacity: Option<usize>) -> Self {
+        let sets = (capacity.unwrap_or_else(limit) / WAYS).max(1);
+        Self { data, sets: std::iter::repeat_with(Mutex::default).take(sets).collect() }
+    }
+
+    fn set(&self, shelf: u16, slot: u32) -> &Mutex<Set> {
+        let mixed = (u64::from(shelf) << 32 | u64::from(slot)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.sets[(mixed * self.sets.len() as u64 >> 32) as usize]
+    }
+
+    /// The kept file of an object: the one short lock of a warm hit.
+    #[inline]
+    pub(super) fn kept(&self, shelf: u16, slot: u32) -> Option<Arc<Kept>> {
+        let mut set = self.set(shelf, slot).lock();
+        set.tick = set.tick.wrapping_add(1);
+        let tick = set.tick;
+        let way = set.ways.iter_mut().flatten().find(|way| way.slot == slot && way.shelf == shelf)?;
+        way.used = tick;
+        Some(way.kept.clone())
+    }
+
+    /// Keeps a file open if `valid` still holds once nobody can forget it in between; false if it does not.
+    pub(super) fn keep(&self, shelf: u16, slot: u32, kept: &Arc<Kept>, valid: impl FnOnce() -> bool) -> bool {
+        let mut set = self.set(shelf, slot).lock();
+        if !valid() {
+            return false;
+        }
+        set.tick = set.tick.wrapping_add(1);
+        let tick = set.tick;
+        let same = set.ways.iter().position(|way| way.as_ref().is_some_and(|w| w.slot == slot && w.shelf == shelf));
+        let free = || set.ways.iter().position(Option::is_none).filter(|_| KEPT.load(Ordering::Relaxed) < limit());
+        let oldest = || {
+            let aged =
+                set.ways.iter().enumerate().filter_map(|(at, way)| Some((at, tick.wrapping_sub(way.as_ref()?.used))));
+            aged.max_by_key(|&(_, age)| age).map(|(at, _)| at)
+        };
+        let Some(at) = same.or_else(free).or_else(oldest) else { return true };
+        let replaced = set.ways[at].replace(Way { shelf, slot, used: tick, kept: kept.clone() });
+        drop(set);
+        if replaced.is_none() {
+            KEPT.fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Forgets a file and runs `then` before anybody can keep it again.
+    pub(super) fn forget(&self, shelf: u16, slot: u32, then: impl FnOnce()) {
+        let mut set = self.set(shelf, slot).lock();
+        let way = set.ways.iter_mut().find(|way| way.as_ref().is_some_and(|w| w.slot == slot && w.shelf == shelf));
+        let taken = way.and_then(Option::take);
+        then();
+        drop(set);
+        if taken.is_some() {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Closes everything that is kept.
+    pub(super) fn clear(&self) {
+        for set in &self.sets {
+            let ways = std::mem::take(&mut set.lock().ways);
+            KEPT.fetch_sub(ways.iter().flatten().count(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.sets.len() * size_of::<Mutex<Set>>()
+    }
+
+    /// Opens an existing file. Without `wait` only if its name is in the kernel's memory, else EAGAIN.
+    pub(super) fn open(&self, dataset: &str, key: FileKey, writable: bool, wait: bool) -> Result<Arc<Kept>, Errno> {
+        let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let name = name(dataset, key);
+        let fd = if wait {
+            rustix::fs::openat(&self.data, &name, flags, Mode::empty())?
+        } else {
+            match rustix::fs::openat2(&self.data, &name, flags, Mode::empty(), ResolveFlags::CACHED) {
+                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => return Err(Errno::AGAIN),
+                other => other?,
+            }
+        };
+        Ok(Arc::new(Kept { file: File::from(fd), writable }))
+    }
+
+    /// Makes a new, empty file; EEXIST if the name is taken, ENOENT if its directory must be made first.
+    pub(super) fn create(&self, dataset: &str, key: FileKey, size: u64) -> Result<Arc<Kept>, Errno> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::openat(&self.data, name(dataset, key), flags, OPEN_MODE)?;
+        if let Err(error) = rustix::fs::ftruncate(&fd, size) {
+            // The file has no bytes yet: if it cannot be removed either, a sweep finds it.
+            let _ = self.unlink(dataset, key);
+            return Err(error);
+        }
+        Ok(Arc::new(Kept { file: File::from(fd), writable: true }))
+    }
+
+    pub(super) fn unlink(&self, dataset: &str, key: FileKey) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&self.data, name(dataset, key), AtFlags::empty()) {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a dataset's directory, or one of the 256 inside it; whether it is new.
+    pub(super) fn make_directory(&self, dataset: &str, shard: Option<u8>) -> Result<bool, Errno> {
+        let name = shard.map_or_else(|| dataset.to_owned(), |shard| format!("{dataset}/{shard:02x}"));
+        match rustix::fs::mkdirat(&self.data, name, DIRECTORY_MODE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn name(dataset: &str, key: FileKey) -> String {
+    format!("{dataset}/{:02x}/{key}", key.0[0])
+}

@@ -1,0 +1,268 @@
+//! One dataset's part of one tier: which pieces are here, and everything that may happen to their files.
+//!
+//! Readers take no lock: they read an epoch, the pieces' states, the bytes, and the epoch again. Everything that changes
+//! a file (write, evict, seal, drop) goes through the gate of its object; whatever takes bytes away first marks the
+//! pieces, then moves the epoch, then touches the blocks. docs/decisions/0002-tier-files.md has the argument.
+
+mod attach;
+mod evict;
+mod gate;
+mod lease;
+mod read;
+mod verify;
+mod write;
+
+pub use lease::Lease;
+pub use read::ShelfRead;
+pub use verify::Checked;
+pub(super) use write::Written;
+
+use super::{
+    ObjectTable,
+    core::Core,
+    files::Kept,
+    log::Record,
+    slab::Slab,
+    space::{self, Reservation},
+    state::State,
+};
+use crate::id::{FileKey, ObjectSlot, PieceId};
+use arc_swap::ArcSwap;
+use gate::Gate;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use rustix::io::Errno;
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+const GATES: usize = 256;
+const EPOCHS: usize = 1024;
+
+/// Flags of an object: it has a file here.
+const ON_DISK: u8 = 1;
+/// Its file is sealed, as far as this node has seen.
+const SEALED: u8 = 2;
+
+/// One dataset's part of one tier.
+#[derive(Debug)]
+pub struct Shelf {
+    me: Weak<Shelf>,
+    core: Arc<Core>,
+    id: u16,
+    name: String,
+    grid: u32,
+    table: ArcSwap<Arc<dyn ObjectTable>>,
+    /// A [`State`] for each piece.
+    states: Slab<AtomicU8>,
+    crcs: Slab<AtomicU32>,
+    /// Flags for each object.
+    flags: Slab<AtomicU8>,
+    /// Moved before bytes are taken away. Objects share them; a foreign move costs a reader one more attempt.
+    epochs: Box<[AtomicU64]>,
+    gates: Box<[Mutex<Gate>]>,
+    present: AtomicU64,
+    used: AtomicU64,
+    /// Files now, and the most there were: directories do not shrink.
+    files: AtomicU64,
+    most_files: AtomicU64,
+    directories: AtomicU64,
+    /// Charged for directories, beside `used`.
+    directory_bytes: AtomicU64,
+    lost: Mutex<Vec<PieceId>>,
+    /// Held shared by whoever changes files, so that closing waits for them.
+    changing: RwLock<()>,
+    closed: AtomicBool,
+}
+
+/// Where an object's pieces are.
+#[derive(Debug, Clone, Copy)]
+struct Object {
+    slot: u32,
+    size: u64,
+    first: u32,
+    count: u32,
+}
+
+impl Object {
+    fn pieces(self) -> std::ops::Range<u32> {
+        self.first..self.first + self.count
+    }
+}
+
+impl Shelf {
+    /// Learns of the objects that a refresh added.
+    pub fn grow(&self, objects: Arc<dyn ObjectTable>) {
+        debug_assert_eq!(objects.piece_bytes(), self.grid, "the grid of a dataset never changes");
+        self.states.grow(objects.pieces());
+        self.crcs.grow(objects.pieces());
+        self.flags.grow(objects.len());
+        self.table.store(Arc::new(objects));
+    }
+
+    /// Whether a piece is here.
+    pub fn has(&self, piece: PieceId) -> bool {
+        self.state(piece.0).present()
+    }
+
+    /// How many pieces are here.
+    pub fn len(&self) -> usize {
+        self.present.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether nothing is here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every piece that is here, for filling a policy after a start.
+    pub fn pieces(&self) -> Vec<PieceId> {
+        let all = 0..self.table.load().pieces();
+        all.filter(|&piece| self.state(piece).present()).map(PieceId).collect()
+    }
+
+    /// Pieces that were dropped because their bytes were lost, since this was last asked.
+    pub fn drain_lost(&self) -> Vec<PieceId> {
+        std::mem::take(&mut *self.lost.lock())
+    }
+
+    /// Blocks on disk a piece will be charged, with what it may cost beside its bytes.
+    pub fn cost(&self, piece: PieceId) -> u64 {
+        let Some(object) = self.object_of(piece.0) else { return 0 };
+        let block = self.core.space.block;
+        let directories = if self.directories.load(Ordering::Relaxed) < 257 { 2 * space::DIRECTORY_BYTES } else { 0 };
+        space::piece_bytes(object.size, piece.0 - object.first, self.grid, block)
+            + space::file_bytes(object.size, block)
+            + space::NAME_BYTES
+            + directories
+    }
+
+    /// Sets space aside; None if the quota, the disk's floor of free space or its health does not allow it now.
+    pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        let open = !self.closed.load(Ordering::Relaxed);
+        let reservation = if open { self.core.space.reserve(bytes) } else { None };
+        reservation.filter(|_| self.core.pulse.may_write(Instant::now()))
+    }
+
+    /// Bytes of disk charged to this dataset here.
+    pub fn used_bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory it holds.
+    pub fn memory_bytes(&self) -> usize {
+        let gates: usize = self.gates.iter().map(|gate| gate.lock().memory_bytes()).sum();
+        self.states.memory_bytes() + self.crcs.memory_bytes() + self.flags.memory_bytes() + gates + 8 * EPOCHS
+    }
+
+    pub(super) fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Waits for those who change files, and lets nobody begin. From then on nothing is here.
+    pub(super) fn shut(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        drop(self.changing.write());
+    }
+
+    fn closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    fn object(&self, slot: u32) -> Option<Object> {
+        let table = self.table.load();
+        if slot >= table.len() {
+            return None;
+        }
+        let size = table.size(ObjectSlot(slot));
+        let count = size.div_ceil(u64::from(self.grid)) as u32;
+        Some(Object { slot, size, first: table.first_piece(ObjectSlot(slot)).0, count })
+    }
+
+    fn object_of(&self, piece: u32) -> Option<Object> {
+        let table = self.table.load();
+        let slot = (piece < table.pieces()).then(|| table.object_of(PieceId(piece)).0)?;
+        drop(table);
+        self.object(slot)
+    }
+
+    fn key(&self, slot: u32) -> FileKey {
+        self.table.load().key(ObjectSlot(slot))
+    }
+
+    #[inline]
+    fn state(&self, piece: u32) -> State {
+        State(self.states.get(piece).map_or(0, |state| state.load(Ordering::Acquire)))
+    }
+
+    /// Only with the object's gate.
+    fn set_state(&self, piece: u32, state: State) {
+        if let Some(cell) = self.states.get(piece) {
+            cell.store(state.0, Ordering::Release);
+        }
+    }
+
+    fn crc(&self, piece: u32) -> u32 {
+        self.crcs.get(piece).map_or(0, |crc| crc.load(Ordering::Relaxed))
+    }
+
+    fn flags(&self, slot: u32) -> u8 {
+        self.flags.get(slot).map_or(0, |flags| flags.load(Ordering::Acquire))
+    }
+
+    fn set_flags(&self, slot: u32, flags: u8) {
+        if let Some(cell) = self.flags.get(slot) {
+            cell.store(flags, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn epoch(&self, slot: u32) -> &AtomicU64 {
+        &self.epochs[slot as usize % EPOCHS]
+    }
+
+    fn gate(&self, slot: u32) -> MutexGuard<'_, Gate> {
+        self.gates[slot as usize % GATES].lock()
+    }
+
+    /// The object's file: a kept one, or opened and kept unless the object left meanwhile.
+    #[inline]
+    fn file(&self, slot: u32, epoch: u64, wait: bool) -> Result<Arc<Kept>, Errno> {
+        if let Some(kept) = self.core.files.kept(self.id, slot) {
+            return Ok(kept);
+        }
+        let kept = self.core.files.open(&self.name, self.key(slot), false, wait)?;
+        self.core.files.keep(self.id, slot, &kept, || self.epoch(slot).load(Ordering::SeqCst) == epoch);
+        Ok(kept)
+    }
+
+    fn release(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.core.space.release(bytes);
+    }
+
+    /// Records of everything that is here, for rewriting the index.
+    pub(super) fn for_each_run(&self, mut f: impl FnMut(Record)) {
+        let slots = self.table.load().len();
+        for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
+            let key = self.key(object.slot);
+            let mut run: Vec<u32> = Vec::new();
+            for piece in object.first..=object.first + object.count {
+                if piece < object.first + object.count && self.state(piece).present() {
+                    run.push(self.crc(piece));
+                } else if !run.is_empty() {
+                    let first = piece - object.first - run.len() as u32;
+                    let crcs = std::mem::take(&mut run);
+                    f(Record::Pieces { dataset: self.id, key, size: object.size, first, crcs });
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}

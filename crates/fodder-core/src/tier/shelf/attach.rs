@@ -1,0 +1,177 @@
+//! Making a shelf: joining a dataset's objects with what the index remembers.
+
+use super::{EPOCHS, GATES, ON_DISK, Object, Shelf};
+use crate::{
+    Error, Result,
+    id::{FileKey, ObjectSlot},
+    tier::{
+        ObjectTable,
+        core::Core,
+        log::{Found, FoundFiles, Record, number},
+        slab::Slab,
+        space,
+        state::{Kind, State},
+    },
+};
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+/// Objects for which a second thread is worth starting.
+const MANY: u32 = 20_000;
+/// A free filling number, present and not checked.
+const REMEMBERED: State = State(Kind::Unverified as u8);
+
+impl Shelf {
+    pub(in crate::tier) fn attach(core: &Arc<Core>, dataset: &str, table: Arc<dyn ObjectTable>) -> Result<Arc<Self>> {
+        check_name(dataset)?;
+        if core.closed() {
+            return Err(Error::Closed);
+        }
+        let grid = table.piece_bytes();
+        if grid == 0 {
+            return Err(Error::Internal("a grid of pieces without bytes".into()));
+        }
+        // Also keeps the index from being rewritten while a dataset is neither remembered nor on a shelf.
+        let mut registry = core.registry.lock();
+        let known = registry.id_of(dataset);
+        if known.is_some_and(|id| registry.shelf(id).is_some()) {
+            return Err(Error::Conflict(format!("dataset {dataset:?} has its place in the tier already")));
+        }
+        let (id, found) = match known {
+            Some(id) if registry.piece_bytes(id) == grid => (id, registry.take_found(id)),
+            other => {
+                // Pieces of another size: nothing of it can be used.
+                if let Some(old) = other {
+                    let (found, old_grid) = (registry.take_found(old), registry.piece_bytes(old));
+                    registry.forget(old);
+                    core.queue.note(Record::Forget { dataset: old });
+                    core.keeper.unclaimed(dataset.to_owned(), charges(core, &found, old_grid), None);
+                }
+                let (id, define) = registry.define(dataset, grid)?;
+                core.queue.note(define);
+                (id, FoundFiles::default())
+            }
+        };
+        let shelf = Self::new(core, id, dataset, grid, table);
+        let unclaimed = shelf.join(&found);
+        for (key, _) in &unclaimed {
+            core.queue.note(Record::DropFile { dataset: id, key: *key });
+        }
+        if !unclaimed.is_empty() {
+            core.keeper.unclaimed(dataset.to_owned(), unclaimed, None);
+        }
+        registry.set_shelf(id, shelf.clone());
+        drop(registry);
+        if !core.clean && !shelf.is_empty() {
+            core.keeper.trim(shelf.clone());
+        }
+        Ok(shelf)
+    }
+
+    fn new(core: &Arc<Core>, id: u16, name: &str, grid: u32, table: Arc<dyn ObjectTable>) -> Arc<Self> {
+        let directory_bytes = core.directory_bytes(name);
+        let shelf = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            core: core.clone(),
+            id,
+            name: name.to_owned(),
+            grid,
+            table: ArcSwap::from_pointee(table.clone()),
+            states: Slab::new(),
+            crcs: Slab::new(),
+            flags: Slab::new(),
+            epochs: std::iter::repeat_with(AtomicU64::default).take(EPOCHS).collect(),
+            gates: std::iter::repeat_with(Mutex::default).take(GATES).collect(),
+            present: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+            most_files: AtomicU64::new(0),
+            directories: AtomicU64::new(directory_bytes / space::DIRECTORY_BYTES),
+            directory_bytes: AtomicU64::new(directory_bytes),
+            lost: Mutex::default(),
+            changing: RwLock::new(()),
+            closed: AtomicBool::new(false),
+        });
+        shelf.grow(table);
+        shelf
+    }
+
+    /// Puts what the index remembers on the shelf, unverified. Answers with the files that no object claims.
+    fn join(&self, found: &FoundFiles) -> Vec<(FileKey, u64)> {
+        let slots = self.table.load().len();
+        if found.is_empty() {
+            return Vec::new();
+        }
+        let threads = if slots < MANY { 1 } else { std::thread::available_parallelism().map_or(1, |n| n.get().min(4)) };
+        let share = slots.div_ceil(threads as u32).max(1);
+        std::thread::scope(|scope| {
+            for start in (0..slots).step_by(share as usize) {
+                scope.spawn(move || self.join_slots(start..(start + share).min(slots), found));
+            }
+        });
+        let claimed = self.files.load(Ordering::Relaxed);
+        self.most_files.store(claimed, Ordering::Relaxed);
+        if claimed == found.len() as u64 {
+            return Vec::new();
+        }
+        let unclaimed = found.iter().filter(|(_, found)| !found.claimed.load(Ordering::Relaxed));
+        unclaimed.map(|(&key, file)| (FileKey(key.to_be_bytes()), self.core.found_bytes(file, self.grid))).collect()
+    }
+
+    fn join_slots(&self, slots: std::ops::Range<u32>, found: &FoundFiles) {
+        let table = self.table.load_full();
+        let (mut files, mut pieces, mut bytes) = (0, 0, 0);
+        for slot in slots {
+            let Some(file) = found.get(&number(table.key(ObjectSlot(slot)))) else { continue };
+            let Some(object) = self.object(slot).filter(|object| object.size == file.size) else { continue };
+            // Two objects of one key would share a file: the first has it.
+            if self.fits(object, file) && !file.claimed.swap(true, Ordering::Relaxed) {
+                files += 1;
+                pieces += file.pieces.len() as u64;
+                bytes += self.core.found_bytes(file, self.grid);
+                self.put(object, file);
+            }
+        }
+        self.files.fetch_add(files, Ordering::Relaxed);
+        self.present.fetch_add(pieces, Ordering::Relaxed);
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn fits(&self, object: Object, file: &Found) -> bool {
+        let mut fits = true;
+        file.pieces.for_each(|index, _| fits &= index < object.count);
+        fits
+    }
+
+    fn put(&self, object: Object, file: &Found) {
+        file.pieces.for_each(|index, crc| {
+            if let Some(cell) = self.crcs.get(object.first + index) {
+                cell.store(crc, Ordering::Relaxed);
+            }
+            self.set_state(object.first + index, REMEMBERED);
+        });
+        self.set_flags(object.slot, ON_DISK);
+        if object.count > 1 {
+            self.gate(object.slot).counts.entry(object.slot).or_default().present = file.pieces.len() as u32;
+        }
+    }
+}
+
+fn charges(core: &Core, found: &FoundFiles, grid: u32) -> Vec<(FileKey, u64)> {
+    found.iter().map(|(&key, file)| (FileKey(key.to_be_bytes()), core.found_bytes(file, grid))).collect()
+}
+
+/// A dataset's name is the name of a directory.
+fn check_name(name: &str) -> Result<()> {
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !plain {
+        return Err(Error::Invalid(format!(
+            "{name:?} cannot be a dataset's name: use up to 64 letters, digits, '-', '_' and '.', not beginning with '.'"
+        )));
+    }
+    Ok(())
+}

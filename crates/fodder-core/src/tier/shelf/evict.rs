@@ -1,0 +1,168 @@
+//! Taking pieces off a shelf: unlinking whole files, punching blocks out of unsealed ones.
+
+use super::{ON_DISK, Object, Shelf, gate::Gate};
+use crate::{
+    id::{ObjectSlot, PieceId},
+    tier::{files::Kept, log::Record, space, state::Kind, sweep},
+};
+use rustix::{fs::FallocateFlags, io::Errno};
+use std::{
+    os::unix::fs::MetadataExt,
+    sync::atomic::{Ordering, fence},
+};
+
+impl Shelf {
+    /// Drops a piece; a sealed object is dropped whole. Every piece that left.
+    pub fn evict(&self, piece: PieceId) -> Vec<PieceId> {
+        let Some(object) = self.object_of(piece.0) else { return Vec::new() };
+        let _changing = self.changing.read();
+        let mut gate = self.gate(object.slot);
+        if self.closed() || !self.state(piece.0).present() {
+            return Vec::new();
+        }
+        let counts = gate.counts.get(&object.slot).copied().unwrap_or_default();
+        let others = counts.present > 1 || counts.writing > 0;
+        // Punching frees whole blocks only: a grid that does not fall on blocks is dropped whole.
+        let on_blocks = u64::from(self.grid).is_multiple_of(self.core.space.block);
+        let kept = if others && on_blocks { self.changeable(object) } else { None };
+        let Some(kept) = kept else { return self.drop_object(&mut gate, object) };
+        let state = self.state(piece.0);
+        self.set_state(piece.0, state.with(Kind::Leaving));
+        self.move_epoch(object.slot);
+        let index = piece.0 - object.first;
+        if self.punch(object, index, &kept).is_err() {
+            self.set_state(piece.0, state);
+            return self.drop_object(&mut gate, object);
+        }
+        let key = self.key(object.slot);
+        self.core.queue.note(Record::DropPiece { dataset: self.id, key, index });
+        if let Some(counts) = gate.counts.get_mut(&object.slot) {
+            counts.present -= 1;
+        }
+        self.present.fetch_sub(1, Ordering::Relaxed);
+        self.release(space::piece_bytes(object.size, index, self.grid, self.core.space.block));
+        self.set_state(piece.0, state.with(Kind::Absent));
+        vec![piece]
+    }
+
+    /// Drops an object whole. Every piece that left.
+    pub fn evict_object(&self, object: ObjectSlot) -> Vec<PieceId> {
+        let Some(object) = self.object(object.0) else { return Vec::new() };
+        let _changing = self.changing.read();
+        let mut gate = self.gate(object.slot);
+        let here = !self.closed() && self.flags(object.slot) & ON_DISK != 0;
+        if here { self.drop_object(&mut gate, object) } else { Vec::new() }
+    }
+
+    /// From here on a reader who saw the pieces before notices.
+    fn move_epoch(&self, slot: u32) {
+        self.epoch(slot).fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Gives the blocks of one piece back. Only in an unsealed file, with the gate, after the epoch has moved.
+    pub(super) fn punch(&self, object: Object, index: u32, kept: &Kept) -> Result<(), Errno> {
+        let start = u64::from(index) * u64::from(self.grid);
+        let len = space::piece_blocks(object.size, index, self.grid, self.core.space.block);
+        rustix::fs::fallocate(&kept.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, len)
+    }
+
+    /// Unlinks an object's file. Readers who have it open keep their inode; writers find that they wrote for nothing.
+    /// With the gate.
+    pub(super) fn drop_object(&self, gate: &mut Gate, object: Object) -> Vec<PieceId> {
+        let mut gone = Vec::new();
+        if self.flags(object.slot) & ON_DISK == 0 {
+            return gone;
+        }
+        let block = self.core.space.block;
+        let mut bytes = space::file_bytes(object.size, block);
+        for piece in object.pieces() {
+            let state = self.state(piece);
+            if state.present() {
+                self.set_state(piece, state.with(Kind::Leaving));
+                bytes += space::piece_bytes(object.size, piece - object.first, self.grid, block);
+                gone.push(PieceId(piece));
+            } else if state.kind() == Kind::Writing {
+                self.set_state(piece, state.with(Kind::Doomed));
+            }
+        }
+        let key = self.key(object.slot);
+        let unlinked = self.core.files.unlink(&self.name, key);
+        self.core.files.forget(self.id, object.slot, || self.move_epoch(object.slot));
+        self.core.queue.note(Record::DropFile { dataset: self.id, key });
+        gate.counts.remove(&object.slot);
+        self.set_flags(object.slot, 0);
+        self.files.fetch_sub(1, Ordering::Relaxed);
+        self.present.fetch_sub(gone.len() as u64, Ordering::Relaxed);
+        match (unlinked, gate.take_pin(object.slot)) {
+            (Err(error), _) => {
+                // It stays charged: its blocks are still there, and the next start sweeps it.
+                tracing::warn!(dataset = self.name, %key, %error, "cannot unlink a cache file");
+                self.core.keeper.failed();
+            }
+            (Ok(()), Some(pin)) => pin.carry(bytes),
+            (Ok(()), None) => self.release(bytes),
+        }
+        for piece in &gone {
+            self.set_state(piece.0, self.state(piece.0).with(Kind::Absent));
+        }
+        gone
+    }
+
+    /// Empties the shelf for good: its dataset was removed.
+    pub(in crate::tier) fn remove(&self) {
+        self.shut();
+        self.core.queue.note(Record::Forget { dataset: self.id });
+        for slot in (0..self.table.load().len()).filter(|&slot| self.flags(slot) & ON_DISK != 0) {
+            if let Some(object) = self.object(slot) {
+                self.drop_object(&mut self.gate(slot), object);
+            }
+        }
+        self.core.registry.lock().forget(self.id);
+        sweep::remove_directories(&self.core, &self.name);
+        self.core.space.release(self.directory_bytes.swap(0, Ordering::Relaxed));
+    }
+
+    /// Punches what is not present out of partial files, as a crash may have left it.
+    pub(in crate::tier) fn trim(&self, stopping: &dyn Fn() -> bool) {
+        let slots = self.table.load().len();
+        for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
+            if object.count < 2 {
+                continue;
+            }
+            let _changing = self.changing.read();
+            if stopping() || self.closed() {
+                return self.core.keeper.failed();
+            }
+            let mut gate = self.gate(object.slot);
+            let counts = gate.counts.get(&object.slot).copied().unwrap_or_default();
+            if counts.present < object.count && self.flags(object.slot) & ON_DISK != 0 {
+                self.trim_object(&mut gate, object);
+            }
+        }
+    }
+
+    fn trim_object(&self, gate: &mut Gate, object: Object) {
+        let block = self.core.space.block;
+        let Some(kept) = self.changeable(object) else {
+            // Sealed or gone, and not complete: it can never be filled.
+            let gone = self.drop_object(gate, object);
+            return self.lost.lock().extend(gone);
+        };
+        let charged: u64 = space::file_bytes(object.size, block)
+            + object
+                .pieces()
+                .filter(|&piece| self.state(piece).kind() != Kind::Absent)
+                .map(|piece| space::piece_bytes(object.size, piece - object.first, self.grid, block))
+                .sum::<u64>();
+        if kept.file.metadata().is_ok_and(|found| found.blocks() * 512 <= charged) {
+            return;
+        }
+        for piece in object.pieces().filter(|&piece| self.state(piece).kind() == Kind::Absent) {
+            if self.punch(object, piece - object.first, &kept).is_err() {
+                let gone = self.drop_object(gate, object);
+                return self.lost.lock().extend(gone);
+            }
+        }
+    }
+}

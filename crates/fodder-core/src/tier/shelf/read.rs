@@ -1,0 +1,207 @@
+//! Reading from a shelf: the warm path without locks, and the first check of a piece after a start.
+
+use super::{Object, Shelf, crc32c};
+use crate::{
+    config::Medium,
+    id::ObjectSlot,
+    tier::space::piece_len,
+    tier::state::{Kind, State},
+};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::{
+    fs::File,
+    io::IoSliceMut,
+    os::unix::fs::FileExt,
+    sync::atomic::{Ordering, fence},
+};
+
+/// Evictions that hit the same reader so often in a row do not happen; a miss is right in any case.
+const ATTEMPTS: usize = 64;
+
+/// How a read of a shelf ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShelfRead {
+    /// The buffer is filled with checked bytes.
+    Done,
+    /// The pages are not in memory (or must be checked first): ask again from a thread that may wait.
+    WouldBlock,
+    /// Something of the range is not here (any more).
+    Missing,
+    /// The bytes did not match, the file vanished or the disk failed: the whole object was dropped, and
+    /// [`Shelf::drain_lost`] names its pieces.
+    Corrupt,
+}
+
+/// What the pieces of a range say.
+enum Ready {
+    /// All here and checked; the state of the first.
+    Yes(State),
+    /// Here, but this one must be checked first.
+    Unchecked(u32),
+    No,
+}
+
+/// How the check of one piece ended.
+pub(super) enum Check {
+    Good,
+    /// It left meanwhile.
+    Gone,
+    /// The bytes are wrong, or cannot be had.
+    Bad(State),
+    /// The disk was not asked: too many open files, or the like.
+    Unable,
+}
+
+impl Shelf {
+    /// Reads `buf.len()` bytes of an object from `offset`. With `wait` false it never blocks on a disk.
+    pub fn read(&self, object: ObjectSlot, offset: u64, buf: &mut [u8], wait: bool) -> ShelfRead {
+        let Some(object) = self.object(object.0) else { return ShelfRead::Missing };
+        let Some(end) = offset.checked_add(buf.len() as u64).filter(|&end| end <= object.size) else {
+            return ShelfRead::Missing;
+        };
+        if buf.is_empty() {
+            return ShelfRead::Done;
+        }
+        let grid = u64::from(self.grid);
+        let (first, last) = (object.first + (offset / grid) as u32, object.first + ((end - 1) / grid) as u32);
+        for _ in 0..ATTEMPTS {
+            let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
+            let state = match self.ready(first, last) {
+                Ready::Yes(state) => state,
+                Ready::No => return ShelfRead::Missing,
+                Ready::Unchecked(_) if !wait => return ShelfRead::WouldBlock,
+                Ready::Unchecked(piece) => match self.check(object, piece, offset, buf) {
+                    Check::Good | Check::Gone => continue,
+                    Check::Bad(state) => return self.give_up(object, piece, state),
+                    Check::Unable => return ShelfRead::Missing,
+                },
+            };
+            let got = self.file(object.slot, epoch, wait).and_then(|kept| self.pread(&kept.file, buf, offset, wait));
+            // The bytes were taken before the epoch is looked at again.
+            fence(Ordering::SeqCst);
+            if self.epoch(object.slot).load(Ordering::SeqCst) != epoch {
+                continue;
+            }
+            if self.closed() {
+                return ShelfRead::Missing;
+            }
+            return match got {
+                Ok(count) if count == buf.len() => ShelfRead::Done,
+                _ if !wait => ShelfRead::WouldBlock,
+                Err(error) if !damning(error) => ShelfRead::Missing,
+                _ => self.give_up(object, first, state),
+            };
+        }
+        ShelfRead::Missing
+    }
+
+    #[inline]
+    fn ready(&self, first: u32, last: u32) -> Ready {
+        let state = self.state(first);
+        let (mut unchecked, mut at) = (None, state);
+        for piece in first..=last {
+            if piece != first {
+                at = self.state(piece);
+            }
+            if !at.present() {
+                return Ready::No;
+            }
+            if !at.verified() && unchecked.is_none() {
+                unchecked = Some(piece);
+            }
+        }
+        unchecked.map_or(Ready::Yes(state), Ready::Unchecked)
+    }
+
+    #[inline]
+    fn pread(&self, file: &File, buf: &mut [u8], offset: u64, wait: bool) -> Result<usize, Errno> {
+        if !wait && !self.core.no_nowait.load(Ordering::Relaxed) {
+            match rustix::io::preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                    self.core.no_nowait.store(true, Ordering::Relaxed)
+                }
+                other => return other,
+            }
+        }
+        if !wait && self.core.medium != Medium::Mem {
+            return Err(Errno::AGAIN);
+        }
+        fill(file, buf, offset)
+    }
+
+    /// Drops an object whose bytes are lost, unless it left or came anew meanwhile.
+    pub(super) fn give_up(&self, object: Object, piece: u32, state: State) -> ShelfRead {
+        let _changing = self.changing.read();
+        if self.closed() {
+            return ShelfRead::Missing;
+        }
+        let mut gate = self.gate(object.slot);
+        if self.state(piece).still(state) {
+            tracing::warn!(dataset = self.name, key = %self.key(object.slot), "a cache file lost its bytes: dropping it");
+            let gone = self.drop_object(&mut gate, object);
+            self.lost.lock().extend(gone);
+        }
+        ShelfRead::Corrupt
+    }
+
+    /// Compares a piece with its checksum, in the reader's own buffer where that covers it.
+    fn check(&self, object: Object, piece: u32, offset: u64, buf: &mut [u8]) -> Check {
+        let start = u64::from(piece - object.first) * u64::from(self.grid);
+        let len = piece_len(object.size, piece - object.first, self.grid);
+        if start >= offset && start + len <= offset + buf.len() as u64 {
+            let at = (start - offset) as usize;
+            return self.check_into(object, piece, &mut buf[at..at + len as usize]);
+        }
+        self.check_into(object, piece, &mut vec![0; len as usize])
+    }
+
+    /// Reads a whole piece and compares it with its checksum; `scratch` is as long as the piece.
+    pub(super) fn check_into(&self, object: Object, piece: u32, scratch: &mut [u8]) -> Check {
+        let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
+        let state = self.state(piece);
+        if !state.present() {
+            return Check::Gone;
+        }
+        let crc = self.crc(piece);
+        let start = u64::from(piece - object.first) * u64::from(self.grid);
+        let got = self.file(object.slot, epoch, true).and_then(|kept| fill(&kept.file, scratch, start));
+        fence(Ordering::SeqCst);
+        if self.epoch(object.slot).load(Ordering::SeqCst) != epoch || !self.state(piece).still(state) {
+            return Check::Gone;
+        }
+        match got {
+            Ok(count) if count == scratch.len() && crc32c(scratch) == crc => {
+                let verified = state.with(Kind::Verified).0;
+                if let Some(cell) = self.states.get(piece) {
+                    // Lost against an eviction is as good as won.
+                    let _ = cell.compare_exchange(state.0, verified, Ordering::AcqRel, Ordering::Relaxed);
+                }
+                Check::Good
+            }
+            Err(error) if !damning(error) => Check::Unable,
+            _ => Check::Bad(state),
+        }
+    }
+}
+
+/// Whether an error means that the bytes are lost, and not that this process cannot have them now.
+fn damning(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT | Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::UCLEAN | Errno::ISDIR | Errno::LOOP
+    )
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(super) fn fill(file: &File, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,52 @@
+//! Reading everything again and comparing it with its checksums.
+
+use super::{ON_DISK, Shelf, read::Check};
+use crate::{config::Medium, tier::space::piece_len};
+use rustix::fs::Advice;
+use std::sync::atomic::Ordering;
+
+/// What re-reading a shelf found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Pieces whose checksum matched.
+    pub good: u64,
+    /// Pieces whose bytes were wrong or gone. Their objects were dropped.
+    pub corrupt: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+}
+
+impl Shelf {
+    /// Re-reads every piece that is here, from the disk and not from memory, and drops what differs. `progress` is called
+    /// after each object and says whether to go on.
+    pub fn verify(&self, mut progress: impl FnMut(&Checked) -> bool) -> Checked {
+        let mut checked = Checked::default();
+        let mut scratch = Vec::new();
+        let slots = self.table.load().len();
+        for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
+            if self.core.medium != Medium::Mem {
+                let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
+                if let Ok(kept) = self.file(object.slot, epoch, true) {
+                    // Only advice: what stays in memory is compared there.
+                    let _ = rustix::fs::fadvise(&kept.file, 0, None, Advice::DontNeed);
+                }
+            }
+            for piece in object.pieces().filter(|&piece| self.state(piece).present()) {
+                scratch.resize(piece_len(object.size, piece - object.first, self.grid) as usize, 0);
+                match self.check_into(object, piece, &mut scratch) {
+                    Check::Good => checked.good += 1,
+                    Check::Bad(state) => {
+                        self.give_up(object, piece, state);
+                        checked.corrupt += 1;
+                    }
+                    Check::Gone | Check::Unable => continue,
+                }
+                checked.bytes += scratch.len() as u64;
+            }
+            if !progress(&checked) {
+                break;
+            }
+        }
+        checked
+    }
+}

@@ -1,0 +1,222 @@
+//! Filling a shelf: one piece at a time, several of one object at once.
+
+use super::{ON_DISK, Object, SEALED, Shelf, crc32c, gate::Gate};
+use crate::{
+    Error, Result,
+    id::PieceId,
+    tier::{
+        files::{Kept, SEALED_MODE},
+        log::Record,
+        space::{self, Reservation, piece_len},
+        state::{Kind, State},
+    },
+};
+use rustix::{fs::Mode, io::Errno};
+use std::{
+    os::unix::fs::{FileExt, MetadataExt},
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+/// A piece that was written and is not in the index yet.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::tier) struct Written {
+    pub(in crate::tier) slot: u32,
+    pub(in crate::tier) piece: u32,
+    state: State,
+}
+
+impl Shelf {
+    /// Writes a piece. After Ok it is served; it is durable with the next commit. An error leaves it absent:
+    /// [`Error::Conflict`] if it is being written by someone else or its name is taken, [`Error::Full`] and
+    /// [`Error::Unavailable`] if the disk does not take it.
+    pub fn write(&self, piece: PieceId, bytes: &[u8], mut reservation: Reservation) -> Result<()> {
+        let Some(object) = self.object_of(piece.0) else {
+            return Err(Error::Internal(format!("piece {} does not exist", piece.0)));
+        };
+        let index = piece.0 - object.first;
+        let len = piece_len(object.size, index, self.grid);
+        if bytes.len() as u64 != len || !reservation.of(&self.core.space) {
+            return Err(Error::Internal(format!("piece {index} has {len} bytes and was given {}", bytes.len())));
+        }
+        let crc = crc32c(bytes);
+        self.core.queue.wait_for_room();
+        let _changing = self.changing.read();
+        if self.closed() {
+            return Err(Error::Closed);
+        }
+        let Some((kept, state)) = self.begin(object, piece.0, &mut reservation)? else { return Ok(()) };
+        let written = kept.file.write_all_at(bytes, u64::from(index) * u64::from(self.grid));
+        let mut gate = self.gate(object.slot);
+        if self.state(piece.0).kind() == Kind::Doomed {
+            self.set_state(piece.0, state.with(Kind::Absent));
+            return Err(Error::Unavailable("the cache file was dropped while it was being written".into()));
+        }
+        if let Some(counts) = gate.counts.get_mut(&object.slot) {
+            counts.writing -= 1;
+        }
+        if let Err(error) = written {
+            self.set_state(piece.0, state.with(Kind::Absent));
+            self.undo(&mut gate, object, index, &kept);
+            return Err(self.write_failed("write", &error));
+        }
+        if let Some(counts) = gate.counts.get_mut(&object.slot) {
+            counts.present += 1;
+        }
+        let blocks = space::piece_bytes(object.size, index, self.grid, self.core.space.block);
+        reservation.spend(blocks);
+        self.used.fetch_add(blocks, Ordering::Relaxed);
+        self.present.fetch_add(1, Ordering::Relaxed);
+        if let Some(cell) = self.crcs.get(piece.0) {
+            cell.store(crc, Ordering::Relaxed);
+        }
+        let state = state.with(Kind::Verified);
+        self.set_state(piece.0, state);
+        if let Some(me) = self.me.upgrade() {
+            self.core.queue.written(me, Written { slot: object.slot, piece: piece.0, state }, len);
+        }
+        self.core.pulse.worked();
+        Ok(())
+    }
+
+    /// Claims a piece and finds its file. None if it is here already.
+    fn begin(&self, object: Object, piece: u32, reservation: &mut Reservation) -> Result<Option<(Arc<Kept>, State)>> {
+        let mut gate = self.gate(object.slot);
+        let state = self.state(piece);
+        match state.kind() {
+            Kind::Absent => {}
+            Kind::Unverified | Kind::Verified => return Ok(None),
+            _ => return Err(Error::Conflict("the piece is being written or dropped by someone else".into())),
+        }
+        let kept = self.writable(&mut gate, object, reservation)?;
+        let state = state.next_filling();
+        self.set_state(piece, state);
+        if object.count > 1 {
+            gate.counts.entry(object.slot).or_default().writing += 1;
+        }
+        Ok(Some((kept, state)))
+    }
+
+    /// The object's file, open for writing: the one that is there, if it may still change, or a new one.
+    fn writable(&self, gate: &mut Gate, object: Object, reservation: &mut Reservation) -> Result<Arc<Kept>> {
+        if self.flags(object.slot) & ON_DISK != 0 {
+            if let Some(kept) = self.changeable(object) {
+                return Ok(kept);
+            }
+            // Sealed though incomplete (a crash came between), of a wrong size, or gone: a new inode takes its place.
+            let gone = self.drop_object(gate, object);
+            self.lost.lock().extend(gone);
+        }
+        let key = self.key(object.slot);
+        self.core.keeper.announce(key);
+        let mut created = self.core.files.create(&self.name, key, object.size);
+        for _ in 0..3 {
+            // A sweep may remove an empty directory in between.
+            if !matches!(created, Err(Errno::NOENT)) {
+                break;
+            }
+            self.make_directories(key.0[0], reservation)
+                .map_err(|error| self.write_failed("make a directory", &error.into()))?;
+            created = self.core.files.create(&self.name, key, object.size);
+        }
+        let kept = match created {
+            Ok(kept) => kept,
+            Err(Errno::EXIST) => {
+                return Err(Error::Conflict(format!(
+                    "the cache file {key} exists already: another object has the same key"
+                )));
+            }
+            Err(Errno::FBIG) => {
+                let message = format!("an object of {} bytes is larger than a file of this tier can be", object.size);
+                return Err(Error::Full(message));
+            }
+            Err(error) => return Err(self.write_failed("make a file", &error.into())),
+        };
+        let bytes = space::file_bytes(object.size, self.core.space.block);
+        reservation.spend(bytes);
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.set_flags(object.slot, ON_DISK);
+        let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.most_files.fetch_max(files, Ordering::Relaxed) < files {
+            reservation.spend(space::NAME_BYTES);
+            self.directory_bytes.fetch_add(space::NAME_BYTES, Ordering::Relaxed);
+        }
+        self.core.files.keep(self.id, object.slot, &kept, || true);
+        Ok(kept)
+    }
+
+    /// The object's file for writing and punching; None if it must not or cannot be changed. With the gate.
+    pub(super) fn changeable(&self, object: Object) -> Option<Arc<Kept>> {
+        if self.flags(object.slot) & SEALED != 0 {
+            return None;
+        }
+        if let Some(kept) = self.core.files.kept(self.id, object.slot).filter(|kept| kept.writable) {
+            return Some(kept);
+        }
+        let kept = self.core.files.open(&self.name, self.key(object.slot), true, true).ok()?;
+        let found = kept.file.metadata().ok()?;
+        if Mode::from_raw_mode(found.mode()).contains(Mode::WUSR) && found.size() == object.size {
+            self.core.files.keep(self.id, object.slot, &kept, || true);
+            return Some(kept);
+        }
+        if Mode::from_raw_mode(found.mode() & 0o777) == SEALED_MODE {
+            self.set_flags(object.slot, ON_DISK | SEALED);
+        }
+        None
+    }
+
+    fn make_directories(&self, shard: u8, reservation: &mut Reservation) -> std::result::Result<(), Errno> {
+        for shard in [None, Some(shard)] {
+            if self.core.files.make_directory(&self.name, shard)? {
+                self.directories.fetch_add(1, Ordering::Relaxed);
+                reservation.spend(space::DIRECTORY_BYTES);
+                self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the blocks of a write that failed half-way.
+    fn undo(&self, gate: &mut Gate, object: Object, index: u32, kept: &Kept) {
+        let counts = gate.counts.get(&object.slot).copied().unwrap_or_default();
+        if counts.present == 0 && counts.writing == 0 || self.punch(object, index, kept).is_err() && counts.writing == 0
+        {
+            let gone = self.drop_object(gate, object);
+            self.lost.lock().extend(gone);
+        }
+    }
+
+    fn write_failed(&self, doing: &str, error: &std::io::Error) -> Error {
+        tracing::warn!(path = %self.core.path.display(), %error, "the tier cannot {doing}");
+        self.core.pulse.failed(Instant::now());
+        Error::io(&format!("{doing} in"), &self.core.path, error)
+    }
+
+    /// Whether what was written is still here, and is that filling.
+    pub(in crate::tier) fn still_holds(&self, written: &Written) -> bool {
+        self.state(written.piece).still(written.state)
+    }
+
+    /// The index record of a piece that was written, if it is still here.
+    pub(in crate::tier) fn record_of(&self, written: &Written) -> Option<(Record, u32)> {
+        let object = self.object(written.slot)?;
+        let crc = self.crc(written.piece);
+        let (key, first) = (self.key(written.slot), written.piece - object.first);
+        let record = Record::Pieces { dataset: self.id, key, size: object.size, first, crcs: vec![crc] };
+        self.still_holds(written).then_some((record, crc))
+    }
+
+    /// Syncs an object's file. One that cannot be synced is dropped: nobody knows what the disk holds of it.
+    pub(in crate::tier) fn sync_object(&self, slot: u32) {
+        let epoch = self.epoch(slot).load(Ordering::SeqCst);
+        let synced = self.file(slot, epoch, true).map_err(Into::into).and_then(|kept| kept.file.sync_data());
+        let (Err(error), Some(object)) = (synced, self.object(slot)) else { return };
+        if error.kind() == std::io::ErrorKind::NotFound && self.epoch(slot).load(Ordering::SeqCst) != epoch {
+            return;
+        }
+        self.write_failed("sync a file", &error);
+        let mut gate = self.gate(slot);
+        let gone = self.drop_object(&mut gate, object);
+        self.lost.lock().extend(gone);
+    }
+}

@@ -1,0 +1,204 @@
+//! The space of a tier: what is charged, what is set aside, what the disk must keep free.
+//!
+//! Charges are chosen so that `du` never sees more than is charged. It knows nothing of files and pieces but their sizes.
+
+use parking_lot::Mutex;
+use std::{
+    fs::File,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// A file's name in its directory: entries are about 40 bytes, and split directory blocks are half empty.
+pub(super) const NAME_BYTES: u64 = 128;
+/// A directory that was just made.
+pub(super) const DIRECTORY_BYTES: u64 = 4096;
+/// Pieces of one file that share a block of its extent tree. It has room for 340 extents, so a piece may be in several.
+const EXTENTS: u64 = 64;
+/// The free space of the disk is read again after this time, or after so many bytes were set aside.
+const DISK_AGE: Duration = Duration::from_secs(1);
+const DISK_BYTES: u64 = 64 << 20;
+
+/// What a piece is charged: its blocks and, in a file of several pieces, its share of the extent tree.
+pub(super) fn piece_bytes(size: u64, index: u32, grid: u32, block: u64) -> u64 {
+    let share = if size > u64::from(grid) { block / EXTENTS } else { 0 };
+    piece_blocks(size, index, grid, block) + share
+}
+
+/// Blocks of one piece.
+pub(super) fn piece_blocks(size: u64, index: u32, grid: u32, block: u64) -> u64 {
+    piece_len(size, index, grid).next_multiple_of(block)
+}
+
+/// Bytes of one piece: the grid, except for the object's last one.
+#[inline]
+pub(super) fn piece_len(size: u64, index: u32, grid: u32) -> u64 {
+    size.saturating_sub(u64::from(index) * u64::from(grid)).min(u64::from(grid))
+}
+
+/// What a file is charged beside its pieces: the first block of its extent tree. Four extents fit into the inode, so
+/// that a file of four blocks never needs one.
+pub(super) fn file_bytes(size: u64, block: u64) -> u64 {
+    if size <= 4 * block { 0 } else { block }
+}
+
+/// What is charged, and the limits.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) quota: u64,
+    /// Bytes of a block of the file system.
+    pub(super) block: u64,
+    used: AtomicU64,
+    /// Of `used`: set aside and not written yet.
+    reserved: AtomicU64,
+    /// Kept free for the index to be rewritten.
+    headroom: AtomicU64,
+    floor: u64,
+    disk: Mutex<Disk>,
+    directory: File,
+}
+
+#[derive(Debug)]
+struct Disk {
+    available: u64,
+    read_at: Instant,
+    /// Set aside since it was read.
+    since: u64,
+}
+
+impl Space {
+    /// `floor` is what the disk must keep free; None means 1 GiB or 5 % of it, whichever is smaller.
+    pub(super) fn new(quota: u64, directory: File, floor: Option<u64>) -> std::io::Result<Self> {
+        let stat = rustix::fs::fstatvfs(&directory)?;
+        let floor = floor.unwrap_or_else(|| (1 << 30).min(stat.f_blocks.saturating_mul(stat.f_frsize) / 20));
+        Ok(Self {
+            quota,
+            block: stat.f_bsize.clamp(4096, 1 << 16),
+            used: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            headroom: AtomicU64::new(0),
+            floor,
+            disk: Mutex::new(Disk { available: stat.f_bavail * stat.f_frsize, read_at: Instant::now(), since: 0 }),
+            directory,
+        })
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Charges what is there whether or not it fits.
+    pub(super) fn charge(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn release(&self, bytes: u64) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "released {bytes} of {before}");
+    }
+
+    pub(super) fn set_headroom(&self, bytes: u64) {
+        self.headroom.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets `bytes` aside if quota and disk allow it.
+    pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
+        let limit = self.quota.saturating_sub(self.headroom.load(Ordering::Relaxed));
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
+        self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        let reservation = Reservation { space: self.clone(), bytes };
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.disk_has(bytes).then_some(reservation)
+    }
+
+    fn disk_has(&self, bytes: u64) -> bool {
+        let mut disk = self.disk.lock();
+        let wanted = self.floor.saturating_add(self.reserved.load(Ordering::Relaxed));
+        let stale = disk.read_at.elapsed() > DISK_AGE || disk.since > DISK_BYTES;
+        if stale || disk.available.saturating_sub(disk.since) < wanted {
+            let Ok(stat) = rustix::fs::fstatvfs(&self.directory) else { return false };
+            *disk = Disk { available: stat.f_bavail * stat.f_frsize, read_at: Instant::now(), since: 0 };
+        }
+        disk.since += bytes;
+        disk.available.saturating_sub(disk.since - bytes) >= wanted
+    }
+}
+
+/// Space set aside in a tier for one piece, given back when dropped unused.
+#[derive(Debug)]
+pub struct Reservation {
+    space: Arc<Space>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How much of it is left.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Turns a part of it into a charge that stays. What it does not cover is charged all the same.
+    pub(super) fn spend(&mut self, bytes: u64) {
+        let covered = bytes.min(self.bytes);
+        self.bytes -= covered;
+        self.space.reserved.fetch_sub(covered, Ordering::Relaxed);
+        self.space.charge(bytes - covered);
+    }
+
+    pub(super) fn of(&self, space: &Arc<Space>) -> bool {
+        Arc::ptr_eq(&self.space, space)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.space.release(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn space(quota: u64, floor: Option<u64>) -> Arc<Space> {
+        Arc::new(Space::new(quota, File::open(std::env::temp_dir()).unwrap(), floor).unwrap())
+    }
+
+    #[test]
+    fn reservations_never_pass_the_quota_and_come_back_when_dropped() {
+        let space = space(10_000, Some(0));
+        let first = space.reserve(6_000).unwrap();
+        assert!(space.reserve(6_000).is_none());
+        drop(first);
+        let mut second = space.reserve(6_000).unwrap();
+        second.spend(4_096);
+        drop(second);
+        assert_eq!(space.used(), 4_096);
+        assert!(space.reserve(u64::MAX).is_none());
+        space.set_headroom(5_000);
+        assert!(space.reserve(1_000).is_none());
+        space.release(4_096);
+        assert!(space.reserve(1_000).is_some());
+    }
+
+    #[test]
+    fn the_floor_of_free_space_is_kept() {
+        assert!(space(u64::MAX, Some(u64::MAX)).reserve(4096).is_none());
+        assert!(space(u64::MAX, Some(0)).reserve(4096).is_some());
+    }
+
+    #[test]
+    fn small_files_cost_their_blocks_and_large_ones_their_extent_tree_too() {
+        assert_eq!(piece_blocks(1, 0, 1 << 20, 4096), 4096);
+        assert_eq!(piece_blocks((1 << 20) + 1, 1, 1 << 20, 4096), 4096);
+        assert_eq!(file_bytes(16_384, 4096), 0);
+        assert_eq!(file_bytes(16_385, 4096), 4096);
+        assert_eq!(piece_bytes(100_000, 0, 1 << 20, 4096), 102_400);
+        assert_eq!(piece_bytes(1 << 40, 5, 1 << 20, 4096), (1 << 20) + 64);
+    }
+}

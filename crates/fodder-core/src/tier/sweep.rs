@@ -1,0 +1,253 @@
+//! What a crash left behind: files the index does not know, and blocks of partial files that are no present piece.
+//!
+//! One thread a tier. It may only remove what nobody is making: whoever creates a file announces its key first, and
+//! the sweep looks at the announcements under the same lock under which it unlinks.
+
+use super::{
+    core::{Core, UNKNOWN_BYTES},
+    log::{self, Record, number},
+    shelf::Shelf,
+};
+use crate::{Error, Result, id::FileKey};
+use parking_lot::{Condvar, Mutex};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+/// Work for the thread.
+#[derive(Debug)]
+enum Job {
+    /// Unlink every file whose key is not among these (the upper halves of keys by dataset, sorted).
+    Unknown(FxHashMap<String, Vec<u64>>),
+    /// Unlink files that the index knew and no object claimed, and give their charge back; the dataset's directories
+    /// too, where their charge is given.
+    Unclaimed { dataset: String, files: Vec<(FileKey, u64)>, directories: Option<u64> },
+    /// Punch what is not present out of a shelf's partial files.
+    Trim(Arc<Shelf>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    jobs: Mutex<Jobs>,
+    changed: Condvar,
+    created: Mutex<Created>,
+    stopping: AtomicBool,
+    /// Something that should be gone may still be there: the next start has to sweep.
+    unfinished: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    queue: VecDeque<Job>,
+    busy: bool,
+}
+
+/// Keys of files that were made while there is something to sweep.
+#[derive(Debug, Default)]
+struct Created {
+    recording: bool,
+    keys: FxHashSet<u128>,
+}
+
+impl Keeper {
+    /// Starts the thread, before any shelf exists. Sweeps unless the last node closed the tier in order.
+    pub(super) fn start(core: &Arc<Core>, datasets: &[log::Dataset]) -> Result<()> {
+        if !core.clean {
+            let mut known: FxHashMap<String, Vec<u64>> = FxHashMap::default();
+            for dataset in datasets.iter().filter(|dataset| !dataset.forgotten) {
+                let keys = known.entry(dataset.name.clone()).or_default();
+                keys.extend(dataset.files.keys().map(|&key| (key >> 64) as u64));
+            }
+            known.values_mut().for_each(|keys| keys.sort_unstable());
+            core.space.charge(UNKNOWN_BYTES);
+            core.keeper.push(Job::Unknown(known));
+        }
+        let keeper = core.clone();
+        let thread = std::thread::Builder::new().name("tier-sweep".into()).spawn(move || run(&keeper));
+        *core.keeper.thread.lock() =
+            Some(thread.map_err(|e| Error::Unavailable(format!("cannot start a thread: {e}")))?);
+        Ok(())
+    }
+
+    fn push(&self, job: Job) {
+        let mut jobs = self.jobs.lock();
+        self.created.lock().recording = true;
+        jobs.queue.push_back(job);
+        self.changed.notify_all();
+    }
+
+    /// To be called before a file is made: from then on no sweep takes it for something left behind.
+    pub(super) fn announce(&self, key: FileKey) {
+        let mut created = self.created.lock();
+        if created.recording {
+            created.keys.insert(number(key));
+        }
+    }
+
+    pub(super) fn trim(&self, shelf: Arc<Shelf>) {
+        self.push(Job::Trim(shelf));
+    }
+
+    pub(super) fn unclaimed(&self, dataset: String, files: Vec<(FileKey, u64)>, directories: Option<u64>) {
+        self.push(Job::Unclaimed { dataset, files, directories });
+    }
+
+    /// Remembers that a file could not be unlinked.
+    pub(super) fn failed(&self) {
+        self.unfinished.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn unfinished(&self) -> bool {
+        self.unfinished.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn wait_idle(&self) {
+        let mut jobs = self.jobs.lock();
+        while (jobs.busy || !jobs.queue.is_empty()) && !self.stopping.load(Ordering::Relaxed) {
+            self.changed.wait(&mut jobs);
+        }
+    }
+
+    /// Ends the thread after the file it is at.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        {
+            let mut jobs = self.jobs.lock();
+            if jobs.busy || !jobs.queue.is_empty() {
+                self.failed();
+            }
+            jobs.queue.clear();
+        }
+        self.changed.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the sweep of a tier ended with a fault");
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
+        jobs.busy = false;
+        if jobs.queue.is_empty() {
+            *self.created.lock() = Created::default();
+            self.changed.notify_all();
+        }
+        loop {
+            if self.stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(job) = jobs.queue.pop_front() {
+                jobs.busy = true;
+                return Some(job);
+            }
+            self.changed.wait(&mut jobs);
+        }
+    }
+
+    /// Unlinks a file unless somebody has announced it meanwhile.
+    fn unlink(&self, core: &Core, dataset: &str, key: FileKey) {
+        let created = self.created.lock();
+        if created.keys.contains(&number(key)) {
+            return;
+        }
+        if let Err(error) = core.files.unlink(dataset, key) {
+            tracing::warn!(dataset, %key, %error, "cannot unlink a file that a crash left behind");
+            self.failed();
+        }
+    }
+}
+
+fn run(core: &Arc<Core>) {
+    let keeper = &core.keeper;
+    let stopping = || keeper.stopping.load(Ordering::Relaxed);
+    while let Some(job) = keeper.next() {
+        match job {
+            Job::Unknown(known) => {
+                sweep_unknown(core, &known, &stopping);
+                core.space.release(UNKNOWN_BYTES);
+            }
+            Job::Unclaimed { dataset, files, directories } => {
+                for (key, bytes) in files {
+                    if stopping() {
+                        return;
+                    }
+                    keeper.unlink(core, &dataset, key);
+                    core.space.release(bytes);
+                }
+                if let Some(bytes) = directories {
+                    remove_directories(core, &dataset);
+                    core.space.release(bytes);
+                }
+            }
+            Job::Trim(shelf) => shelf.trim(&stopping),
+        }
+    }
+}
+
+fn sweep_unknown(core: &Core, known: &FxHashMap<String, Vec<u64>>, stopping: &dyn Fn() -> bool) {
+    let data = core.path.join("data");
+    for dataset in names(&data) {
+        let keys = known.get(&dataset).map_or(&[][..], |keys| keys);
+        let mut removed = 0_u64;
+        for shard in names(&data.join(&dataset)).into_iter().filter(|shard| shard.len() == 2) {
+            for name in names(&data.join(&dataset).join(&shard)) {
+                if stopping() {
+                    return core.keeper.failed();
+                }
+                // Only what is called as a cache file is: a person may have put something else here.
+                let Some(key) = parse(&name).filter(|key| name.starts_with(&shard) && key.to_string() == name) else {
+                    continue;
+                };
+                if keys.binary_search(&((number(key) >> 64) as u64)).is_err() {
+                    core.keeper.unlink(core, &dataset, key);
+                    removed += 1;
+                }
+            }
+        }
+        if removed > 0 {
+            tracing::info!(dataset, removed, "removed cache files that the index did not know");
+        }
+        if core.registry.lock().id_of(&dataset).is_none() {
+            remove_directories(core, &dataset);
+        }
+    }
+}
+
+fn parse(name: &str) -> Option<FileKey> {
+    (name.len() == 32).then(|| u128::from_str_radix(name, 16).ok()).flatten().map(|key| FileKey(key.to_be_bytes()))
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Removes a dataset's directories as far as they are empty.
+pub(super) fn remove_directories(core: &Core, dataset: &str) {
+    let top = core.path.join("data").join(dataset);
+    for shard in names(&top) {
+        let _ = std::fs::remove_dir(top.join(shard));
+    }
+    let _ = std::fs::remove_dir(top);
+}
+
+/// Deletes a dataset that the index remembers but nobody attached.
+pub(super) fn forget_unattached(core: &Core, id: u16) {
+    let mut registry = core.registry.lock();
+    let (found, grid, name) = (registry.take_found(id), registry.piece_bytes(id), registry.name(id));
+    registry.forget(id);
+    drop(registry);
+    core.queue.note(Record::Forget { dataset: id });
+    let files = found.iter().map(|(&key, found)| (FileKey(key.to_be_bytes()), core.found_bytes(found, grid))).collect();
+    let directories = core.directory_bytes(&name);
+    core.keeper.unclaimed(name, files, Some(directories));
+}
