@@ -1,0 +1,342 @@
+//! One framed connection: reads requests, asks the engine, sends what comes back.
+//!
+//! Everything received is hostile until decoded: a frame that is wrong ends the connection with an error, a request
+//! that is wrong is answered with one.
+
+use super::{
+    Door,
+    lease::Leases,
+    output::{Output, PART_BYTES, error_head, text_of},
+};
+use crate::{
+    items::{Arrived, Items, Part, Warm},
+    place::{self, Place},
+    wire,
+};
+use fodder_api::{
+    frames::{BadFrame, Hello, Ids, Kind, NO_ITEM, OpenedHead, ReplyHead, Request, RequestHead, Socket, TargetRef},
+    v1::ErrorCode,
+};
+use fodder_core::{Dataset, Error, Result, catalog::Snapshot, engine::Reply, id::SnapshotId};
+use futures::{FutureExt, StreamExt};
+use std::{
+    collections::HashMap,
+    future::Future,
+    io::{self, ErrorKind, IoSlice},
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+/// Datasets a connection may have open.
+const MAX_HANDLES: usize = 256;
+
+/// Requests shorter than this are received in one go with room to spare; longer ones as their bytes arrive.
+const STEP_BYTES: usize = 64 << 10;
+
+/// Why a connection ends.
+pub(super) enum End {
+    /// The client went, or was too slow.
+    Gone,
+    /// The client sent what is not a frame.
+    Bad(BadFrame),
+    /// The node closes.
+    Closed,
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+/// A dataset at a snapshot.
+pub(super) type Open = (Arc<Dataset>, Arc<Snapshot>);
+
+/// One connection and everything it holds.
+pub(super) struct Connection {
+    pub(super) door: Arc<Door>,
+    pub(super) socket: Socket,
+    pub(super) output: Output,
+    opens: HashMap<u32, Open>,
+    next_handle: u32,
+    pub(super) leases: Leases,
+    /// The body of the request, used again.
+    body: Vec<u8>,
+    /// The ids of the request, used again.
+    ids: Vec<u64>,
+}
+
+impl Connection {
+    pub(super) fn new(door: Arc<Door>, socket: Socket) -> Self {
+        Self {
+            output: Output::new(door.stall),
+            door,
+            socket,
+            opens: HashMap::new(),
+            next_handle: 1,
+            leases: Leases::default(),
+            body: Vec::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    /// Speaks until one side has enough.
+    pub(super) fn run(mut self) {
+        let (code, text) = match self.talk() {
+            Ok(()) | Err(End::Gone) => return,
+            Err(End::Bad(bad)) => (ErrorCode::Invalid, bad.to_string()),
+            Err(End::Closed) => (ErrorCode::Closed, text_of(&Error::Closed)),
+        };
+        tracing::debug!(text, "a framed connection ends");
+        // The last words; the client may be gone.
+        let _ = self.output.frame(&mut self.socket, &error_head(0, code, &text), &[text.as_bytes()]);
+        let _ = self.output.flush(&mut self.socket);
+    }
+
+    fn talk(&mut self) -> Result<(), End> {
+        let mut hello = [0; Hello::BYTES];
+        hello[..4].copy_from_slice(&fodder_api::frames::MAGIC);
+        self.receive_exact(&mut hello[4..], Instant::now())?;
+        let answer = Hello::decode(&hello).map_err(End::Bad)?.answer();
+        self.socket.send_all(&mut [IoSlice::new(&answer.encode())], self.door.stall)?;
+        if answer.version == 0 {
+            return Err(End::Gone);
+        }
+        while let Some(head) = self.next_head()? {
+            let mut body = std::mem::take(&mut self.body);
+            let outcome = self.one(head, &mut body);
+            self.body = body;
+            outcome?;
+            self.output.flush(&mut self.socket)?;
+            if self.door.draining.load(Ordering::SeqCst) {
+                return Err(End::Closed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The head of the next request; None at the end. A connection may be idle as long as it likes, without memory.
+    fn next_head(&mut self) -> Result<Option<RequestHead>, End> {
+        let mut head = [0; RequestHead::BYTES];
+        let received = loop {
+            match self.socket.receive(&mut head) {
+                Ok(0) if self.door.draining.load(Ordering::SeqCst) => return Err(End::Closed),
+                Ok(0) => return Ok(None),
+                Ok(received) => break received,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    self.output.shrink();
+                    (self.body, self.ids) = Default::default();
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.receive_exact(&mut head[received..], Instant::now())?;
+        RequestHead::decode(&head).map(Some).map_err(End::Bad)
+    }
+
+    fn receive_exact(&mut self, mut buffer: &mut [u8], started: Instant) -> Result<(), End> {
+        while !buffer.is_empty() {
+            let received = self.socket.receive(buffer)?;
+            if received == 0 || started.elapsed() > self.door.stall {
+                return Err(End::Gone);
+            }
+            buffer = &mut buffer[received..];
+        }
+        Ok(())
+    }
+
+    /// Receives and answers one request. An error of the engine is an answer.
+    fn one(&mut self, head: RequestHead, body: &mut Vec<u8>) -> Result<(), End> {
+        let (started, length) = (Instant::now(), head.body_bytes as usize);
+        body.clear();
+        while body.len() < length {
+            let have = body.len();
+            body.resize(length.min(have + STEP_BYTES), 0);
+            self.receive_exact(&mut body[have..], started)?;
+        }
+        let request = Request::decode(head.op, body).map_err(End::Bad)?;
+        let answer = match request {
+            Request::Open { dataset, snapshot } => self.open(head.request, dataset, snapshot),
+            Request::Close => self.close(&head),
+            Request::Get { ids } => self.opened(&head).map(|open| self.get(head.request, open, ids)),
+            Request::Read { target, offset, length } => self
+                .opened(&head)
+                .and_then(|open| Ok((Self::place(&open, target)?, open)))
+                .and_then(|(place, open)| Ok((place.cut(offset, length)?, place, open)))
+                .map(|(range, place, open)| self.read(head.request, open.0, &place, range)),
+            Request::Lease { ids } => {
+                let ids: Vec<u64> = ids.iter().collect();
+                self.opened(&head).and_then(|open| {
+                    let places = ids.iter().map(|id| (*id, Place::of_item(&open.1, *id))).collect();
+                    self.lease(head.request, &open.0, places)
+                })
+            }
+            Request::LeasePath { path } => self.opened(&head).and_then(|open| {
+                let place = Place::of_path(&open.0, &open.1, path);
+                self.lease(head.request, &open.0, vec![(NO_ITEM, place)])
+            }),
+            Request::Return { leases } => {
+                leases.iter().for_each(|lease| self.leases.give_back(lease));
+                Ok(Ok(()))
+            }
+            Request::Ping => Ok(self.done(head.request)),
+        };
+        match answer {
+            Ok(sent) => sent,
+            Err(error) => {
+                let text = text_of(&error);
+                let reply = error_head(head.request, wire::code(&error), &text);
+                Ok(self.output.frame(&mut self.socket, &reply, &[text.as_bytes()])?)
+            }
+        }
+    }
+
+    fn done(&mut self, request: u32) -> Result<(), End> {
+        Ok(self.output.frame(&mut self.socket, &ReplyHead::new(Kind::Done, request, 0), &[])?)
+    }
+
+    fn open(&mut self, request: u32, name: &str, snapshot: Option<[u8; 16]>) -> Result<Result<(), End>> {
+        if self.opens.len() >= MAX_HANDLES {
+            return Err(Error::Full(format!("a connection may have {MAX_HANDLES} datasets open: close some")));
+        }
+        let dataset = self.door.engine.dataset(name)?;
+        let snapshot = place::snapshot(&dataset, snapshot.map(SnapshotId))?;
+        while self.next_handle == 0 || self.opens.contains_key(&self.next_handle) {
+            self.next_handle = self.next_handle.wrapping_add(1);
+        }
+        let handle = self.next_handle;
+        self.next_handle = handle.wrapping_add(1);
+        let objects = snapshot.object_count();
+        let body = OpenedHead { handle, objects, snapshot: snapshot.id().0, items: snapshot.len() }.encode();
+        self.opens.insert(handle, (dataset, snapshot));
+        let head = ReplyHead::new(Kind::Opened, request, body.len());
+        Ok(self.output.frame(&mut self.socket, &head, &[&body]).map_err(End::from))
+    }
+
+    fn close(&mut self, head: &RequestHead) -> Result<Result<(), End>> {
+        self.opened(head)?;
+        self.opens.remove(&head.handle);
+        Ok(self.done(head.request))
+    }
+
+    fn opened(&self, head: &RequestHead) -> Result<Open> {
+        let open = self.opens.get(&head.handle).cloned();
+        open.ok_or_else(|| Error::NotFound(format!("no dataset is open as {} on this connection", head.handle)))
+    }
+
+    fn place(open: &Open, target: TargetRef<'_>) -> Result<Place> {
+        match target {
+            TargetRef::Path(path) => Place::of_path(&open.0, &open.1, path),
+            TargetRef::Item(item) => Place::of_item(&open.1, item),
+        }
+    }
+
+    /// Sends items in the order asked.
+    fn get(&mut self, request: u32, (dataset, snapshot): Open, ids: Ids<'_>) -> Result<(), End> {
+        let mut list = std::mem::take(&mut self.ids);
+        list.clear();
+        list.extend(ids.iter());
+        let mut items = Items::new(dataset, snapshot, list, PART_BYTES);
+        let outcome = self.walk(request, &mut items);
+        self.ids = items.into_ids();
+        outcome
+    }
+
+    fn walk(&mut self, request: u32, items: &mut Items) -> Result<(), End> {
+        loop {
+            match items.warm(self.output.room(&mut self.socket)?) {
+                Warm::Hit(part, length, source) => self.output.commit(request, &part, source, length),
+                Warm::NoRoom => self.output.flush(&mut self.socket)?,
+                Warm::Failed(part, error) => self.output.failed(&mut self.socket, request, &part, &error)?,
+                Warm::Cold => self.wait_for(request, items)?,
+                Warm::End => return Ok(()),
+            }
+        }
+    }
+
+    /// Sends what was not warm as it arrives.
+    fn wait_for(&mut self, request: u32, items: &mut Items) -> Result<(), End> {
+        loop {
+            let ready = items.cold().now_or_never();
+            let arrived = match ready {
+                Some(arrived) => arrived,
+                None => {
+                    // The client gets what there is before this thread waits.
+                    if !self.output.is_empty() {
+                        self.output.flush(&mut self.socket)?;
+                    }
+                    self.wait(items.cold())?
+                }
+            };
+            let Some(Arrived { part, reply }) = arrived else { return Ok(()) };
+            self.arrived(request, &part, reply)?;
+        }
+    }
+
+    fn arrived(&mut self, request: u32, part: &Part, reply: Result<Reply>) -> Result<(), End> {
+        let socket = &mut self.socket;
+        match reply {
+            Ok(Reply { segments, source }) => self.output.segments(socket, request, part, source, &segments)?,
+            Err(error) => self.output.failed(socket, request, part, &error)?,
+        }
+        Ok(())
+    }
+
+    /// Sends a range, as the one item of its answer.
+    fn read(
+        &mut self,
+        request: u32,
+        dataset: Arc<Dataset>,
+        place: &Place,
+        range: std::ops::Range<u64>,
+    ) -> Result<(), End> {
+        let id = place.item.unwrap_or(NO_ITEM);
+        let size = range.end - range.start;
+        let mut part = Part { index: 0, asked: id, served: id, label: place.label, size, offset: 0 };
+        while part.offset < size || size == 0 {
+            let room = self.output.room(&mut self.socket)?;
+            let length = (size - part.offset).min(PART_BYTES as u64) as usize;
+            let Some(buffer) = room.get_mut(..length) else {
+                self.output.flush(&mut self.socket)?;
+                continue;
+            };
+            let Some(source) = dataset.try_read(place.object, range.start + part.offset, buffer) else { break };
+            self.output.commit(request, &part, source, length);
+            part.offset += length as u64;
+            if part.offset == size {
+                return Ok(());
+            }
+        }
+        let mut stream = dataset.read_stream(place.object, range.start + part.offset..range.end);
+        loop {
+            self.output.flush(&mut self.socket)?;
+            let reply = match self.wait(stream.next())? {
+                Some(reply) => reply,
+                None if size == 0 => {
+                    // An empty object that is not in the cache is empty all the same.
+                    let source = fodder_core::engine::Source::Origin;
+                    return Ok(self.output.segments(&mut self.socket, request, &part, source, &[])?);
+                }
+                None => Err(Error::Internal("a stream ended before its range did".into())),
+            };
+            let failed = reply.is_err();
+            let length = reply.as_ref().map_or(0, |reply| reply.segments.iter().map(|s| s.len() as u64).sum());
+            self.arrived(request, &part, reply)?;
+            part.offset += length;
+            if failed || part.offset >= size {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for the engine, unless the node closes first.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
+        let closed = self.door.closed.cancelled();
+        self.door.runtime.block_on(async {
+            tokio::select! {
+                done = work => Ok(done),
+                () = closed => Err(End::Closed),
+            }
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! The cache files that one client holds: each object once, given back by number or with the connection.
+
+use super::{
+    connection::{Connection, End},
+    output::text_of,
+};
+use crate::{place::Place, wire};
+use fodder_api::{
+    frames::{Flags, Kind, LeaseHead, ReplyHead},
+    v1::Source,
+};
+use fodder_core::{Dataset, Error, Result, id::ObjectSlot, tier::Lease};
+use futures::{StreamExt, stream};
+use std::{
+    collections::{HashMap, HashSet},
+    os::fd::AsFd,
+    sync::Arc,
+};
+
+/// Leases a connection may hold: each pins a file and may cost the node a file descriptor.
+const MAX_HELD: usize = 8192;
+
+/// Objects that are fetched at a time because a lease was asked for.
+const MAX_FETCHES: usize = 16;
+
+/// An object of a dataset; the dataset by its address, which is its own as long as the lease holds it.
+type Key = (usize, ObjectSlot);
+
+struct Held {
+    key: Key,
+    _dataset: Arc<Dataset>,
+    lease: Arc<Lease>,
+}
+
+/// The leases of one connection.
+#[derive(Default)]
+pub(super) struct Leases {
+    by_number: HashMap<u64, Held>,
+    by_object: HashMap<Key, u64>,
+    last: u64,
+}
+
+impl Leases {
+    /// Gives a lease back; one that is not held is none.
+    pub(super) fn give_back(&mut self, number: u64) {
+        if let Some(held) = self.by_number.remove(&number) {
+            self.by_object.remove(&held.key);
+        }
+    }
+
+    fn hold(&mut self, key: Key, dataset: &Arc<Dataset>, lease: Arc<Lease>) -> u64 {
+        self.last += 1;
+        self.by_number.insert(self.last, Held { key, _dataset: Arc::clone(dataset), lease });
+        self.by_object.insert(key, self.last);
+        self.last
+    }
+}
+
+fn key(dataset: &Arc<Dataset>, object: ObjectSlot) -> Key {
+    (Arc::as_ptr(dataset).addr(), object)
+}
+
+impl Connection {
+    /// Answers with a lease, or the reason why not, for each place. Files the client has already are named, not sent.
+    pub(super) fn lease(
+        &mut self,
+        request: u32,
+        dataset: &Arc<Dataset>,
+        places: Vec<(u64, Result<Place>)>,
+    ) -> Result<Result<(), End>> {
+        if !self.socket.carries_descriptors() {
+            let socket = self.door.info.addresses.socket.as_ref();
+            let socket = socket.map_or("the node was started without one".into(), |path| path.display().to_string());
+            let text = format!("leases need the node's Unix socket ({socket}); this connection is TCP");
+            return Err(Error::Invalid(text));
+        }
+        let fetched = match self.fetch(dataset, &places) {
+            Ok(fetched) => fetched,
+            Err(end) => return Ok(Err(end)),
+        };
+        Ok(self.send_leases(request, dataset, places, fetched))
+    }
+
+    /// Leases the objects that are not held yet, several at a time.
+    fn fetch(
+        &self,
+        dataset: &Arc<Dataset>,
+        places: &[(u64, Result<Place>)],
+    ) -> Result<HashMap<ObjectSlot, Result<Arc<Lease>>>, End> {
+        let objects = places.iter().filter_map(|(_, place)| place.as_ref().ok()).map(|place| place.object);
+        let wanted: HashSet<_> =
+            objects.filter(|object| !self.leases.by_object.contains_key(&key(dataset, *object))).collect();
+        if self.leases.by_number.len() + wanted.len() > MAX_HELD {
+            let full = || Error::Full(format!("a connection may hold {MAX_HELD} leases: give some back"));
+            return Ok(wanted.into_iter().map(|object| (object, Err(full()))).collect());
+        }
+        let leases = stream::iter(wanted)
+            .map(|object| async move { (object, dataset.lease(object).await.map(Arc::new)) })
+            .buffer_unordered(MAX_FETCHES);
+        self.wait(leases.collect())
+    }
+
+    fn send_leases(
+        &mut self,
+        request: u32,
+        dataset: &Arc<Dataset>,
+        places: Vec<(u64, Result<Place>)>,
+        fetched: HashMap<ObjectSlot, Result<Arc<Lease>>>,
+    ) -> Result<(), End> {
+        let (mut bytes, mut files) = (Vec::new(), Vec::new());
+        for (index, (asked, place)) in places.into_iter().enumerate() {
+            let lease = place.and_then(|place| {
+                if let Some(number) = self.leases.by_object.get(&key(dataset, place.object)) {
+                    let lease = Arc::clone(&self.leases.by_number[number].lease);
+                    return Ok((place, lease, *number, false));
+                }
+                let lease = fetched.get(&place.object).cloned();
+                let lease = lease.unwrap_or_else(|| Err(Error::Internal("a lease was not asked for".into())))?;
+                files.push(Arc::clone(&lease.file));
+                let number = self.leases.hold(key(dataset, place.object), dataset, Arc::clone(&lease));
+                Ok((place, lease, number, true))
+            });
+            append(&mut bytes, request, index as u32, asked, lease);
+        }
+        // Behind what was answered before, and in one message: descriptors arrive in the order of their frames.
+        self.output.flush(&mut self.socket)?;
+        let descriptors: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
+        Ok(self.socket.send_with(&bytes, &descriptors, self.door.stall)?)
+    }
+}
+
+/// Appends the frame of one lease.
+fn append(bytes: &mut Vec<u8>, request: u32, index: u32, asked: u64, lease: Result<(Place, Arc<Lease>, u64, bool)>) {
+    let mut head = LeaseHead { label: 0, asked, served: asked, lease: 0, object_bytes: 0, offset: 0, length: 0 };
+    let (mut flags, mut text, mut status) = (Flags::default(), String::new(), Default::default());
+    match lease {
+        Ok((place, lease, number, fresh)) => {
+            flags = Flags { label: place.label.is_some(), more: false, descriptor: fresh };
+            (head.label, head.lease) = (place.label.unwrap_or(0), number);
+            (head.object_bytes, head.offset, head.length) = (lease.size, place.range.start, place.size());
+        }
+        Err(error) => {
+            status = wire::code(&error);
+            text = text_of(&error);
+        }
+    }
+    let reply = ReplyHead {
+        source: Source::Unspecified,
+        status,
+        flags,
+        index,
+        ..ReplyHead::new(Kind::Lease, request, LeaseHead::BYTES + text.len())
+    };
+    bytes.extend_from_slice(&reply.encode());
+    bytes.extend_from_slice(&head.encode());
+    bytes.extend_from_slice(text.as_bytes());
+}

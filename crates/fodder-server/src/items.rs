@@ -1,0 +1,228 @@
+//! Items in the order asked: the part of reading many items that the doors have in common.
+//!
+//! What is warm is read at once, on the calling thread, into the door's own buffer. At the first item that is not,
+//! reads of it and of those behind it are sent off, a bounded number at a time, and their answers taken in order;
+//! after a run of hits the walk goes on on the calling thread. A large item is walked in parts.
+//!
+//! Memory: answers wait for their turn inside the engine's budget. The engine gives permits in the order in which
+//! reads begin, and reads begin here in the order in which answers are taken, so that the read which is due never
+//! waits for memory that those behind it hold; a stream, which needs more permits as it goes, flies alone.
+//! What must not be here: wire formats.
+
+use crate::place::Place;
+use fodder_core::{
+    Dataset, Error, Result,
+    catalog::Snapshot,
+    engine::{Reply, Source},
+};
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{BoxStream, FuturesOrdered},
+};
+use std::sync::Arc;
+
+/// Reads under way at a time.
+const MAX_FLIGHTS: usize = 64;
+
+/// Bytes under way at a time.
+const MAX_FLIGHT_BYTES: u64 = 16 << 20;
+
+/// After so many hits in a row, items are tried on the calling thread again.
+const WARM_RUN: u32 = 16;
+
+/// An item, and where in it the walk stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The place in the request.
+    pub(crate) index: u32,
+    pub(crate) asked: u64,
+    pub(crate) served: u64,
+    pub(crate) label: Option<u32>,
+    /// Bytes of the whole item.
+    pub(crate) size: u64,
+    /// Where this part begins in it.
+    pub(crate) offset: u64,
+}
+
+/// What came of trying the next part on the calling thread.
+#[derive(Debug)]
+pub(crate) enum Warm {
+    /// Its bytes are at the front of the buffer.
+    Hit(Part, usize, Source),
+    /// The buffer is too small for it.
+    NoRoom,
+    /// There is no such item.
+    Failed(Part, Error),
+    /// It must be waited for: ask [`Items::cold`].
+    Cold,
+    /// There are no more.
+    End,
+}
+
+/// A part that was waited for.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) part: Part,
+    /// The bytes from the part's offset on, as many as there are; or why the item failed.
+    pub(crate) reply: Result<Reply>,
+}
+
+/// A walk over the items of a request.
+pub(crate) struct Items {
+    dataset: Arc<Dataset>,
+    snapshot: Arc<Snapshot>,
+    ids: Vec<u64>,
+    /// The item that is walked or sent off next.
+    next: usize,
+    /// Where in it.
+    offset: u64,
+    max_part: usize,
+    flights: FuturesOrdered<BoxFuture<'static, Arrived>>,
+    flight_bytes: u64,
+    stream: Option<(Part, BoxStream<'static, Result<Reply>>)>,
+    /// An item was not warm: it and those behind it are sent off.
+    due: bool,
+    /// Hits in a row among those sent off.
+    warm_run: u32,
+}
+
+impl Items {
+    /// A walk over `ids`; parts read on the calling thread have at most `max_part` bytes.
+    pub(crate) fn new(dataset: Arc<Dataset>, snapshot: Arc<Snapshot>, ids: Vec<u64>, max_part: usize) -> Self {
+        Self {
+            dataset,
+            snapshot,
+            ids,
+            next: 0,
+            offset: 0,
+            max_part,
+            flights: FuturesOrdered::new(),
+            flight_bytes: 0,
+            stream: None,
+            due: false,
+            warm_run: 0,
+        }
+    }
+
+    /// The ids, to be used again.
+    pub(crate) fn into_ids(self) -> Vec<u64> {
+        self.ids
+    }
+
+    /// Tries the next part without waiting.
+    pub(crate) fn warm(&mut self, buffer: &mut [u8]) -> Warm {
+        if self.stream.is_some() || !self.flights.is_empty() {
+            return Warm::Cold;
+        }
+        let (part, place) = match self.look() {
+            None => return Warm::End,
+            Some(Err((part, error))) => {
+                self.advance();
+                return Warm::Failed(part, error);
+            }
+            Some(Ok(found)) => found,
+        };
+        let length = (part.size - part.offset).min(self.max_part as u64) as usize;
+        let Some(buffer) = buffer.get_mut(..length) else { return Warm::NoRoom };
+        match self.dataset.try_read(place.object, place.range.start + part.offset, buffer) {
+            Some(source) => {
+                self.offset += length as u64;
+                if self.offset == part.size {
+                    self.advance();
+                }
+                Warm::Hit(part, length, source)
+            }
+            None => {
+                (self.due, self.warm_run) = (true, 0);
+                Warm::Cold
+            }
+        }
+    }
+
+    /// Waits for the next part of those sent off; None when there are none, and [`Items::warm`] knows more. Dropping
+    /// the future loses nothing.
+    pub(crate) async fn cold(&mut self) -> Option<Arrived> {
+        self.send_off();
+        if self.stream.is_some() {
+            return Some(self.next_of_stream().await);
+        }
+        let arrived = self.flights.next().await?;
+        self.flight_bytes -= arrived.part.size - arrived.part.offset;
+        self.warm_run = match &arrived.reply {
+            Ok(Reply { source: Source::Tier(_), .. }) => self.warm_run + 1,
+            _ => 0,
+        };
+        self.due = self.warm_run < WARM_RUN;
+        Some(arrived)
+    }
+
+    /// Sends reads off, as far as the bounds allow.
+    fn send_off(&mut self) {
+        while self.due && self.stream.is_none() && self.flights.len() < MAX_FLIGHTS {
+            let (part, place) = match self.look() {
+                None => return,
+                Some(Err((part, error))) => {
+                    // What is not there has no bytes to wait for.
+                    let part = Part { offset: part.size, ..part };
+                    self.flights.push_back(async move { Arrived { part, reply: Err(error) } }.boxed());
+                    self.advance();
+                    continue;
+                }
+                Some(Ok(found)) => found,
+            };
+            let length = part.size - part.offset;
+            let range = place.range.start + part.offset..place.range.end;
+            if length > Dataset::MAX_READ_BYTES {
+                if self.flights.is_empty() {
+                    self.stream = Some((part, self.dataset.read_stream(place.object, range)));
+                }
+                return;
+            }
+            if !self.flights.is_empty() && self.flight_bytes + length > MAX_FLIGHT_BYTES {
+                return;
+            }
+            self.flight_bytes += length;
+            let dataset = Arc::clone(&self.dataset);
+            let flight = async move { Arrived { part, reply: dataset.read(place.object, range).await } };
+            self.flights.push_back(flight.boxed());
+            self.advance();
+        }
+    }
+
+    async fn next_of_stream(&mut self) -> Arrived {
+        let (part, stream) = self.stream.as_mut().expect("asked for only while there is a stream");
+        let reply = match stream.next().await {
+            Some(reply) => reply,
+            None => Err(Error::Internal("a stream ended before the item did".into())),
+        };
+        let arrived = Arrived { part: *part, reply };
+        let length = match &arrived.reply {
+            Ok(reply) => reply.segments.iter().map(|segment| segment.len() as u64).sum(),
+            Err(_) => part.size,
+        };
+        part.offset += length;
+        if part.offset >= part.size {
+            self.stream = None;
+            self.advance();
+        }
+        arrived
+    }
+
+    /// The item that is next, and where the walk stands in it.
+    #[allow(clippy::type_complexity, reason = "a lookup that says which part failed")]
+    fn look(&self) -> Option<Result<(Part, Place), (Part, Error)>> {
+        let asked = *self.ids.get(self.next)?;
+        let index = self.next as u32;
+        let part = Part { index, asked, served: asked, label: None, size: 0, offset: self.offset };
+        Some(match Place::of_item(&self.snapshot, asked) {
+            Ok(place) => Ok((Part { label: place.label, size: place.size(), ..part }, place)),
+            Err(error) => Err((part, error)),
+        })
+    }
+
+    fn advance(&mut self) {
+        self.next += 1;
+        self.offset = 0;
+    }
+}

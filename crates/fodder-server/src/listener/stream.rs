@@ -1,0 +1,185 @@
+//! A connection of an asynchronous door: counted, closed when the node closes, given up when its client does not read.
+
+use super::Count;
+use crate::NodeInfo;
+use std::{
+    future::Future,
+    io::{self, ErrorKind, IoSlice},
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream},
+    sync::OwnedSemaphorePermit,
+    time::{Sleep, sleep},
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::transport::server::Connected;
+
+/// A connection as it was taken.
+pub(crate) enum Raw {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+macro_rules! on_either {
+    ($raw:expr, $stream:ident => $call:expr) => {
+        match $raw {
+            Raw::Tcp($stream) => {
+                let $stream = Pin::new($stream);
+                $call
+            }
+            Raw::Unix($stream) => {
+                let $stream = Pin::new($stream);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Raw {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        on_either!(self.get_mut(), stream => stream.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Raw {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        on_either!(self.get_mut(), stream => stream.poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_either!(self.get_mut(), stream => stream.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_either!(self.get_mut(), stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_either!(self.get_mut(), stream => stream.poll_shutdown(cx))
+    }
+}
+
+/// A connection in the node's books.
+pub(crate) struct Stream {
+    raw: Raw,
+    /// Bytes that were read to know the language, and how many of them are still to be read again.
+    prefix: ([u8; 4], usize),
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Runs while a write waits for the client.
+    stalled: Option<Pin<Box<Sleep>>>,
+    stall: Duration,
+    _counted: Counted,
+}
+
+/// Counts a connection as open, and holds its place among those allowed.
+struct Counted {
+    info: Arc<NodeInfo>,
+    count: Count,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.count)(&self.info).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Stream {
+    /// Enters a connection into the books. A `prefix` of zeros means that nothing was read yet.
+    pub(super) fn new(
+        raw: Raw,
+        prefix: [u8; 4],
+        place: OwnedSemaphorePermit,
+        (info, count): (Arc<NodeInfo>, Count),
+        closed: CancellationToken,
+        stall: Duration,
+    ) -> Self {
+        if let Raw::Tcp(stream) = &raw {
+            // Worth a try only: without it, small answers wait.
+            let _ = stream.set_nodelay(true);
+        }
+        count(&info).fetch_add(1, Ordering::Relaxed);
+        let left = if prefix == [0; 4] { 0 } else { prefix.len() };
+        let closed = Box::pin(closed.cancelled_owned());
+        let counted = Counted { info, count, _place: place };
+        Self { raw, prefix: (prefix, left), closed, stalled: None, stall, _counted: counted }
+    }
+
+    /// Minds the clock while a write waits, and fails it when the client takes too long.
+    fn mind<T>(&mut self, cx: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if write.is_ready() {
+            self.stalled = None;
+            return write;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.stall)));
+        ready!(stalled.as_mut().poll(cx));
+        tracing::info!(after = ?self.stall, "gave up a client that does not read");
+        Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.closed.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
+        }
+        let (prefix, left) = self.prefix;
+        if left > 0 {
+            let length = left.min(buf.remaining());
+            let start = prefix.len() - left;
+            buf.put_slice(&prefix[start..start + length]);
+            self.prefix.1 -= length;
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.raw).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.raw).poll_write(cx, buf);
+        self.mind(cx, write)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.raw).poll_write_vectored(cx, bufs);
+        self.mind(cx, write)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.raw.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let write = Pin::new(&mut self.raw).poll_flush(cx);
+        self.mind(cx, write)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let write = Pin::new(&mut self.raw).poll_shutdown(cx);
+        self.mind(cx, write)
+    }
+}
+
+impl Connected for Stream {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
