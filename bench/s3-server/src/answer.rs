@@ -89,6 +89,7 @@ pub(crate) async fn answer(
     if *request.method() == Method::HEAD {
         return builder.body(Payload::Text(None)).map_err(io::Error::other);
     }
+    let object = object.open()?;
     let pause = Box::pin(tokio::time::sleep(PAUSE));
     let stream = Bytestream { state, range: sent(&fault, wanted), end: end(fault, key), object, pause, _guard: guard };
     builder.body(Payload::Bytes(Box::new(stream))).map_err(io::Error::other)

@@ -31,6 +31,8 @@ enum Content {
     Memory(Bytes),
     /// Two blocks of noise. Block k of the object is a window of it that begins where a hash of k says.
     Synthetic(Bytes),
+    /// A file, opened for each request.
+    Path(Arc<Path>),
     File(Arc<File>),
 }
 
@@ -48,11 +50,10 @@ impl Object {
     }
 
     fn file(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
+        let metadata = path.metadata()?;
         let (size, modified) = (metadata.len(), metadata.modified()?);
         let tag = hash(&(metadata.ino(), size, modified));
-        Ok(Self { content: Content::File(Arc::new(file)), size, tag, modified })
+        Ok(Self { content: Content::Path(path.into()), size, tag, modified })
     }
 
     /// Its size in bytes.
@@ -70,6 +71,14 @@ impl Object {
         self.modified.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
     }
 
+    /// The object ready to be read.
+    pub(crate) fn open(self) -> io::Result<Self> {
+        match &self.content {
+            Content::Path(path) => Ok(Self { content: Content::File(Arc::new(File::open(path)?)), ..self }),
+            _ => Ok(self),
+        }
+    }
+
     /// Some of the bytes from `range.start` on: at least one, at most a block.
     pub(crate) fn read(&self, range: Range<u64>) -> io::Result<Bytes> {
         let length = (range.end - range.start).min(BLOCK);
@@ -80,6 +89,7 @@ impl Object {
                 let start = (hash(&block) % BLOCK + within) as usize;
                 Ok(noise.slice(start..start + length.min(BLOCK - within) as usize))
             }
+            Content::Path(_) => self.clone().open()?.read(range),
             Content::File(file) => {
                 let mut buffer = vec![0; length as usize];
                 file.read_exact_at(&mut buffer, range.start)?;

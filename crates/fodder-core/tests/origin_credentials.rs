@@ -220,7 +220,7 @@ async fn inner_errors_show_no_secret() {
     let body = "<CanonicalRequest>x-amz-security-token:PlantedToken</CanonicalRequest><AWSAccessKeyId>AKIAPLANTED</AWSAccessKeyId>";
     server.faults("o", [Fault::Body(403, body)]);
     let denied = origin.get("o", &entry.version, 0..5).await.err().unwrap();
-    server.faults("o", vec![Fault::Body(500, body); 6]);
+    server.faults("o", vec![Fault::Body(500, body); 8]);
     let failed = origin.get("o", &entry.version, 0..5).await.err().unwrap();
     println!("{origin:?} {} {denied} {denied:?} {failed} {failed:?}", origin.uri());
 }

@@ -98,8 +98,8 @@ async fn a_fault_that_does_not_pass_becomes_an_error() {
         let line = start().await;
         line.server.faults("o", vec![fault.clone(); 20]);
         let error = line.read(0..SIZE).await.unwrap_err();
-        assert!(matches!(&error, Error::Unavailable(text) if text.contains("6 attempts")), "{fault:?}: {error}");
-        assert_eq!(line.gets().len(), 6, "{fault:?}");
+        assert!(matches!(&error, Error::Unavailable(text) if text.contains("8 attempts")), "{fault:?}: {error}");
+        assert_eq!(line.gets().len(), 8, "{fault:?}");
     }
 }
 

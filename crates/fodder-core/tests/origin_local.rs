@@ -161,7 +161,10 @@ async fn a_missing_directory_is_said_to_be_missing_and_one_file_is_an_origin_too
     assert_eq!((&*entries[0].path, entries[0].size), ("one.tar", 3));
     assert_eq!(read(&origin, &entries[0], 0..3).await.unwrap(), b"one");
     let empty = tempfile::tempdir().unwrap();
-    assert!(list(&open(empty.path()).await).await.is_empty());
+    let origin = open(empty.path()).await;
+    assert!(list(&origin).await.is_empty());
+    drop(empty);
+    assert!(matches!(origin.list().try_collect::<Vec<_>>().await, Err(Error::NotFound(_))));
 }
 
 #[tokio::test]

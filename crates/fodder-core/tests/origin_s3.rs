@@ -211,5 +211,5 @@ async fn a_server_that_is_gone_or_refuses_is_an_error_in_bounded_time() {
     assert!(error.to_string().contains("region"), "{error}");
     drop(server);
     let error = tokio::time::timeout(Duration::from_secs(10), read(&origin, &entry, 0..1)).await.unwrap().unwrap_err();
-    assert!(matches!(&error, Error::Unavailable(text) if text.contains("6 attempts")), "{error}");
+    assert!(matches!(&error, Error::Unavailable(text) if text.contains("8 attempts")), "{error}");
 }

@@ -25,7 +25,7 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            attempts: 6,
+            attempts: 8,
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(5),
             deadline: Duration::from_secs(60),
@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest_and_end_with_the_attempts() {
-        let mut trial = Trial::new(&Patience { longest_pause: Duration::from_millis(500), ..Patience::default() });
+        let mut trial =
+            Trial::new(&Patience { longest_pause: Duration::from_millis(500), attempts: 6, ..Patience::default() });
         let pauses: Vec<_> = (0..5).map(|_| trial.failed(0.0).unwrap().as_millis()).collect();
         assert_eq!(pauses, [100, 200, 400, 500, 500]);
         assert_eq!(trial.failed(0.0), None);

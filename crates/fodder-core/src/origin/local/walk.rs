@@ -1,6 +1,6 @@
 //! Lists the files below a directory on a blocking thread, in batches, following symbolic links.
 
-use super::{failed, object_meta};
+use super::{failed, not_found, object_meta};
 use crate::origin::name;
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use object_store::{Error, ObjectMeta, Result, path::Path};
@@ -69,7 +69,12 @@ struct Walk {
 impl Walk {
     fn run(&mut self, root: PathBuf, prefix: String) -> Result<(), Stop> {
         let start = root.join(name::unescape(&prefix).unwrap_or_default());
-        let metadata = fs::metadata(&start).map_err(|error| Stop::Failed(failed(error)))?;
+        let metadata = fs::metadata(&start).map_err(|error| {
+            Stop::Failed(match error.kind() {
+                io::ErrorKind::NotFound => not_found(&start, error),
+                _ => about(&start, &error),
+            })
+        })?;
         let prefix = if prefix.is_empty() { prefix } else { prefix + "/" };
         let above = Arc::new(Chain { id: (metadata.dev(), metadata.ino()), above: None });
         let mut todo = vec![Directory { path: start, prefix, above }];
