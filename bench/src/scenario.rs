@@ -1,0 +1,117 @@
+//! The scenarios: one file each, and the choice among them.
+
+mod batches;
+mod bytes_per_item;
+mod cold_object;
+mod engine_hits;
+mod memory;
+mod restart;
+
+use crate::{node::NodeArguments, outcome::Outcome};
+use anyhow::Result;
+use clap::Subcommand;
+use std::{fmt, path::PathBuf};
+
+/// How scenarios are to run.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Where data may be put.
+    pub(crate) dir: PathBuf,
+    /// Little data, few rounds.
+    pub(crate) quick: bool,
+}
+
+impl Setting {
+    /// A directory that is gone when dropped.
+    fn workspace(&self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::Builder::new().prefix("fodder-bench-").tempdir_in(&self.dir)?)
+    }
+
+    /// `full`, or `quick` when only a glimpse was asked for.
+    fn choose<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum Scenario {
+    /// Warm reads by the engine against pread on kept fds of the same cache files.
+    EngineHits,
+    /// Batches of items over each door against Redis giving the same bytes by MGET.
+    Batches,
+    /// A cold 1 GiB object against the bandwidth of its origin.
+    ColdObject,
+    /// The memory that ten million items cost beside their names.
+    BytesPerItem,
+    /// The anonymous memory of a node while 64 readers stream ten times its cache.
+    Memory,
+    /// The time to come back to a million cached items.
+    Restart,
+}
+
+impl Scenario {
+    /// Every scenario, in the order they run.
+    pub(crate) const ALL: &[Self] =
+        &[Self::EngineHits, Self::Batches, Self::ColdObject, Self::BytesPerItem, Self::Memory, Self::Restart];
+
+    /// How it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::EngineHits => "engine-hits",
+            Self::Batches => "batches",
+            Self::ColdObject => "cold-object",
+            Self::BytesPerItem => "bytes-per-item",
+            Self::Memory => "memory",
+            Self::Restart => "restart",
+        }
+    }
+
+    /// Measures it.
+    pub(crate) fn run(self, setting: &Setting) -> Result<Outcome> {
+        let lines = match self {
+            Self::EngineHits => engine_hits::run(setting),
+            Self::Batches => batches::run(setting),
+            Self::ColdObject => cold_object::run(setting),
+            Self::BytesPerItem => bytes_per_item::run(setting),
+            Self::Restart => restart::run(setting),
+            Self::Memory => memory::run(setting),
+        }?;
+        Ok(Outcome::new(self.name(), lines))
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Processes that scenarios start: this program again.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Child {
+    /// A node.
+    #[command(hide = true)]
+    Node(NodeArguments),
+    /// A client of one door.
+    #[command(hide = true)]
+    Client(batches::client::ClientArguments),
+    /// Weighs a catalog.
+    #[command(hide = true)]
+    Weigh(bytes_per_item::WeighArguments),
+    /// Opens a cache again.
+    #[command(hide = true)]
+    Reopen(restart::ReopenArguments),
+}
+
+impl Child {
+    /// Lives until its parent closes its standard input.
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Self::Node(node) => node.run(),
+            Self::Client(client) => client.run(),
+            Self::Weigh(weigh) => weigh.run(),
+            Self::Reopen(reopen) => reopen.run(),
+        }
+    }
+}

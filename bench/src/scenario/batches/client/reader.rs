@@ -1,0 +1,144 @@
+//! How each door is asked for a batch. All reuse their buffers from batch to batch.
+
+use super::{Kind, redis_key};
+use crate::{fixture::NAME, redis};
+use anyhow::Result;
+use fodder_api::frames::{Batch, FrameClient, LeaseCache};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    ops::Range,
+    os::unix::net::UnixStream,
+};
+
+/// A connection through one door.
+pub(super) trait Reader {
+    /// Brings the items into this process's memory and shows each of them, in the order asked.
+    fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()>;
+}
+
+/// Connects.
+pub(super) fn open(kind: Kind, address: &str) -> Result<Box<dyn Reader>> {
+    Ok(match kind {
+        Kind::RedisUnix => Box::new(Redis::new(UnixStream::connect(address)?)),
+        Kind::RedisTcp => {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            Box::new(Redis::new(stream))
+        }
+        Kind::GrpcTcp => Box::new(Grpc::connect(address)?),
+        Kind::FramesUnix | Kind::FramesTcp => Box::new(Frames::connect(address)?),
+        Kind::LeasesUnix => Box::new(Leases::connect(address, false)?),
+        Kind::KeptLeasesUnix => Box::new(Leases::connect(address, true)?),
+    })
+}
+
+struct Redis<S> {
+    client: redis::Client<S>,
+    buffer: Vec<u8>,
+    values: Vec<Range<usize>>,
+}
+
+impl<S: Read + Write> Redis<S> {
+    fn new(stream: S) -> Self {
+        Self { client: redis::Client::new(stream), buffer: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl<S: Read + Write> Reader for Redis<S> {
+    fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let keys: Vec<String> = ids.iter().map(|&id| redis_key(id)).collect();
+        self.client.mget(keys.iter().map(String::as_str), &mut self.buffer, &mut self.values)?;
+        self.values.iter().for_each(|value| each(&self.buffer[value.clone()]));
+        Ok(())
+    }
+}
+
+struct Frames {
+    client: FrameClient,
+    handle: u32,
+    batch: Batch,
+}
+
+impl Frames {
+    fn connect(address: &str) -> Result<Self> {
+        let mut client = FrameClient::connect(&address.parse()?)?;
+        let handle = client.open(NAME, None)?.handle;
+        Ok(Self { client, handle, batch: Batch::new() })
+    }
+}
+
+impl Reader for Frames {
+    fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.client.get_items(self.handle, ids, &mut self.batch)?;
+        for item in self.batch.iter() {
+            each(item.data?);
+        }
+        Ok(())
+    }
+}
+
+struct Leases {
+    client: FrameClient,
+    handle: u32,
+    /// Leases kept from batch to batch; without it, each batch takes its leases anew and gives them back.
+    kept: Option<LeaseCache>,
+    buffer: Vec<u8>,
+}
+
+impl Leases {
+    fn connect(address: &str, keep: bool) -> Result<Self> {
+        let mut client = FrameClient::connect(&address.parse()?)?;
+        let opened = client.open(NAME, None)?;
+        let kept = keep.then(|| LeaseCache::new(opened.handle, opened.items as usize));
+        Ok(Self { client, handle: opened.handle, kept, buffer: Vec::new() })
+    }
+}
+
+impl Reader for Leases {
+    /// Reads the leased files into one buffer, so that this client ends with the bytes where the others do.
+    fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let leases = match &mut self.kept {
+            Some(kept) => kept.get(&mut self.client, ids)?,
+            None => self.client.get_leases(self.handle, ids)?,
+        };
+        let leases = leases.into_iter().collect::<fodder_api::Result<Vec<_>>>()?;
+        let len = leases.iter().map(|leased| leased.length as usize).sum();
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+        let mut rest = &mut self.buffer[..];
+        for leased in &leases {
+            let (item, behind) = rest.split_at_mut(leased.length as usize);
+            leased.read_into(item)?;
+            each(item);
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+struct Grpc {
+    runtime: tokio::runtime::Runtime,
+    client: fodder_api::Client,
+}
+
+impl Grpc {
+    fn connect(address: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let client = runtime.block_on(fodder_api::Client::connect(&address.parse()?))?;
+        Ok(Self { runtime, client })
+    }
+}
+
+impl Reader for Grpc {
+    fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.runtime.block_on(async {
+            let mut items = self.client.get_items(NAME, None, ids.to_vec()).await?;
+            while let Some(item) = items.next().await? {
+                each(&item.data?);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! The anonymous memory of a node (RssAnon) while 64 readers stream a dataset ten times as large as its cache, twice:
+//! at most the memory budget and 256 MiB.
+
+use super::Setting;
+use crate::{
+    fixture::NAME,
+    node::{NodeArguments, RunningNode},
+    outcome::{Line, Target},
+};
+use anyhow::{Context, Result, ensure};
+use fodder_api::{Address, Client};
+use fodder_policy::Policy;
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const READERS: usize = 64;
+const PASSES: u64 = 2;
+const OBJECT_BYTES: u64 = 32 << 20;
+const BUDGET_BYTES: u64 = 256 << 20;
+const BESIDE_BYTES: u64 = 256 << 20;
+
+/// Measures it.
+pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
+    let workspace = setting.workspace()?;
+    let data = workspace.path().join("data");
+    let cache_bytes: u64 = setting.choose(1 << 30, 128 << 20);
+    let objects = 10 * cache_bytes / OBJECT_BYTES;
+    write_sparse(&data, objects)?;
+    let mut lines = Vec::new();
+    for policy in [Policy::Lru, Policy::Minio] {
+        let cache_dir = workspace.path().join(policy.name());
+        let origin = data.to_str().context("the directory's name is text")?.into();
+        let node = NodeArguments { cache_dir, cache_bytes, budget_bytes: BUDGET_BYTES, policy, origin };
+        let (peak, speed) = peak(&node, objects)?;
+        let allowed = (BUDGET_BYTES + BESIDE_BYTES) as f64 / f64::from(1 << 20);
+        let what = format!("RssAnon, {READERS} readers, {policy}, {speed:.1} GB/s");
+        lines.push(Line::new(what, "MiB", peak, "budget + 256 MiB", allowed, Target::AtMost(1.0)));
+        fs::remove_dir_all(&node.cache_dir)?;
+    }
+    Ok(lines)
+}
+
+/// Objects that take no space on disk and cost nothing to make.
+fn write_sparse(dir: &Path, objects: u64) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    (0..objects).try_for_each(|number| Ok(File::create(dir.join(format!("{number:05}.bin")))?.set_len(OBJECT_BYTES)?))
+}
+
+/// The most MiB of anonymous memory a node had, and the GB/s it served meanwhile.
+fn peak(arguments: &NodeArguments, objects: u64) -> Result<(f64, f64)> {
+    let node = arguments.start()?;
+    let done = AtomicBool::new(false);
+    let start = Instant::now();
+    let (peak, read) = thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch(node.process.id(), &done));
+        let read = read_all(&node, objects);
+        done.store(true, Relaxed);
+        (watcher.join().expect("the watcher does not panic"), read)
+    });
+    let bytes = read?;
+    ensure!(bytes == PASSES * objects * OBJECT_BYTES, "the readers got {bytes} bytes");
+    Ok((peak? as f64 / 1024.0, bytes as f64 / start.elapsed().as_secs_f64() / 1e9))
+}
+
+/// Samples RssAnon until it is done; the largest, in KiB.
+fn watch(process: u32, done: &AtomicBool) -> Result<u64> {
+    let mut peak = 0;
+    while !done.load(Relaxed) {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
+        peak = peak.max(line.trim().trim_end_matches(" kB").parse()?);
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(peak)
+}
+
+/// Every reader, on a connection of its own, streams the next object that nobody has begun, until all passes are over.
+fn read_all(node: &RunningNode, objects: u64) -> Result<u64> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let address = Address::unix(&node.socket)?;
+    let next = AtomicU64::new(0);
+    runtime.block_on(async {
+        let readers = (0..READERS).map(|_| async {
+            let client = Client::connect(&address).await?;
+            let mut bytes = 0;
+            loop {
+                let number = next.fetch_add(1, Relaxed);
+                if number >= PASSES * objects {
+                    return anyhow::Ok(bytes);
+                }
+                let target = fodder_api::Target::Item(number % objects);
+                let mut stream = client.read(NAME, target, 0, 0).await?;
+                while let Some((chunk, _)) = stream.next().await? {
+                    bytes += chunk.len() as u64;
+                }
+            }
+        });
+        Ok(futures::future::try_join_all(readers).await?.into_iter().sum())
+    })
+}
