@@ -2,6 +2,7 @@
 
 use super::file::{Section, Summed};
 use crate::Result;
+use std::sync::Arc;
 
 /// A column of `len` numbers of 0 to 8 bytes each; the section's first byte is the width.
 #[derive(Debug, Clone)]
@@ -54,6 +55,11 @@ impl Packed {
         let at = 1 + index * self.width;
         let bytes = &self.section.padded()[at..at + 8];
         u64::from_le_bytes(bytes.try_into().expect("eight bytes")) & self.mask
+    }
+
+    /// All numbers, which are below 2^32, on the heap.
+    pub(super) fn to_heap(&self) -> Arc<[u32]> {
+        (0..self.len).map(|index| self.get(index) as u32).collect()
     }
 
     /// In an ascending column: how many numbers are at most `number`.

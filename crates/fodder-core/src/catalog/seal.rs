@@ -29,7 +29,10 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
     if let Some(tree) = &classes {
         file.section(CLASS_STARTS, |out| packed::column(out, &tree.starts))?;
     }
-    if let Some((samples, _)) = &samples {
+    let blocks_of_one = matches!(layout, Layout::Blocks { .. })
+        && slots.iter().all(|slot| items_in(layout, objects, ObjectSlot(*slot)) == 1);
+    let one_each = classes.is_none() && (*layout == Layout::Files || blocks_of_one);
+    if let Some((samples, _)) = samples.as_ref().filter(|_| !one_each) {
         file.section(ITEM_SAMPLES, |out| packed::column(out, samples))?;
     }
     let tree = classes.unwrap_or_default();
@@ -37,6 +40,7 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
         id: name(layout, objects, slots).to_string(),
         items,
         total_bytes: slots.iter().map(|slot| objects.size(ObjectSlot(*slot))).fold(0, u64::saturating_add),
+        one_each,
         paths,
         class_items,
         classes: tree.classes,

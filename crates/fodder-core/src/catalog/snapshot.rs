@@ -30,6 +30,8 @@ pub(super) struct Meta {
     pub(super) id: String,
     pub(super) items: u64,
     pub(super) total_bytes: u64,
+    /// Whether every object is exactly one item, the whole of it.
+    pub(super) one_each: bool,
     pub(super) paths: order::Shape,
     /// The order of the items where it is not the order of the paths.
     pub(super) class_items: Option<order::Shape>,
@@ -43,7 +45,7 @@ enum Items {
     /// Every object is one, in path order.
     Paths,
     /// Images in torchvision's order; where each class starts.
-    Classes { order: Order, starts: Packed },
+    Classes { order: Order, starts: Arc<[u32]> },
     /// Objects have several each: how many come before every 16th object.
     Counted { samples: Packed },
 }
@@ -71,13 +73,13 @@ impl Snapshot {
     fn from_file(file: &Arc<MappedFile>, layout: &Layout, objects: Arc<Objects>) -> Option<Self> {
         let meta: Meta = serde_json::from_slice(file.section(META).bytes()).ok()?;
         let paths = Order::open(file, PATHS, meta.paths)?;
-        let items = match (layout, meta.class_items) {
-            (Layout::Files, None) => Items::Paths,
-            (Layout::Files, Some(shape)) => Items::Classes {
+        let items = match (meta.one_each, meta.class_items) {
+            (true, _) => Items::Paths,
+            (false, Some(shape)) => Items::Classes {
                 order: Order::open(file, ITEMS, shape)?,
-                starts: Packed::open(file.section(CLASS_STARTS), meta.classes.len())?,
+                starts: Packed::open(file.section(CLASS_STARTS), meta.classes.len())?.to_heap(),
             },
-            _ => Items::Counted {
+            (false, None) => Items::Counted {
                 samples: Packed::open(file.section(ITEM_SAMPLES), (paths.len() as usize).div_ceil(BLOCK))?,
             },
         };
@@ -154,7 +156,12 @@ impl Snapshot {
     /// Bytes of memory and mapped pages, without the objects, which snapshots share.
     pub fn memory_bytes(&self) -> usize {
         let texts = self.meta.classes.iter().chain(&self.problems).map(|text| size_of::<String>() + text.capacity());
-        size_of::<Self>() + size_of::<Meta>() + self.file_bytes + texts.sum::<usize>()
+        let items = match &self.items {
+            Items::Classes { order, starts } => order.heap_bytes() + 4 * starts.len(),
+            Items::Paths | Items::Counted { .. } => 0,
+        };
+        let heap = self.paths.heap_bytes() + items + texts.sum::<usize>();
+        size_of::<Self>() + size_of::<Meta>() + self.file_bytes + heap
     }
 
     /// An item by its id; [`Error::NotFound`] says how many there are. O(1) or close to it.
@@ -165,7 +172,7 @@ impl Snapshot {
         Ok(match &self.items {
             Items::Paths => self.whole(self.paths.get(id as u32), None),
             Items::Classes { order, starts } => {
-                let label = starts.count_at_most(id) - 1;
+                let label = starts.partition_point(|start| u64::from(*start) <= id) - 1;
                 self.whole(order.get(id as u32), Some(label as u32))
             }
             Items::Counted { samples } => {
@@ -189,16 +196,14 @@ impl Snapshot {
     fn counted(&self, samples: &Packed, id: ItemId) -> (ObjectSlot, u64) {
         let block = samples.count_at_most(id) - 1;
         let mut left = id - samples.get(block);
-        let mut rank = (block * BLOCK) as u32;
-        loop {
-            let object = self.paths.get(rank);
+        for object in self.paths.from((block * BLOCK) as u32) {
             let count = items_in(&self.layout, &self.objects, object);
             if left < count {
                 return (object, left);
             }
             left -= count;
-            rank += 1;
         }
+        unreachable!("the objects of a snapshot have as many items as it says")
     }
 
     /// The `n`th item of an object that has several.
@@ -270,7 +275,7 @@ impl Snapshot {
             Items::Classes { order, .. } => self.class_item(order, object),
             Items::Counted { samples } => {
                 let block = rank as usize / BLOCK;
-                let before = ((block * BLOCK) as u32..rank).map(|rank| self.paths.get(rank));
+                let before = self.paths.from((block * BLOCK) as u32).take(rank as usize % BLOCK);
                 let counts = before.map(|slot| items_in(&self.layout, &self.objects, slot));
                 let first = samples.get(block) + counts.sum::<u64>();
                 first..first + items_in(&self.layout, &self.objects, object)
@@ -300,7 +305,7 @@ impl Snapshot {
             rank = rank.max(behind);
         }
         let mut cursor = super::object::PathCursor::new(&self.objects);
-        let slots = (rank..self.paths.len()).map(|rank| self.paths.get(rank));
+        let slots = self.paths.from(rank);
         slots.take_while(|slot| cursor.path(*slot).starts_with(prefix)).take(limit).collect()
     }
 }
