@@ -1,19 +1,39 @@
 //! The engine of a node: its datasets over its tiers.
 
+mod dataset;
+mod disk;
+mod fetch;
+mod flight;
+mod lock;
+mod read;
+mod shared;
+mod space;
+mod stats;
+mod stock;
+
+pub use dataset::Dataset;
+pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, TierStatus, VerifyReport};
+
 use crate::{
     Error, Result,
-    catalog::{Objects, RefreshReport, Snapshot},
-    config::{DatasetConfig, EngineConfig, Medium},
-    id::{ObjectSlot, SnapshotId},
-    tier::Lease,
+    catalog::Catalog,
+    config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig},
+    origin::{Origin, OriginOptions},
+    tier::{Health, Tier},
 };
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use lock::DirLock;
+use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
-use std::{ops::Range, sync::Arc};
+use shared::Shared;
+use space::Space;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+/// The least memory budget that lets a read, a fetch and a write be under way at once.
+const MIN_BUDGET_BYTES: u64 = 32 << 20;
 
 /// Where the bytes of a reply came from. When a reply has several sources, the slowest is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A tier of this node: a plain hit.
@@ -35,224 +55,183 @@ pub struct Reply {
     pub source: Source,
 }
 
-/// Counts of one dataset since the node started.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct DatasetStats {
-    /// Reads answered from a tier alone, by medium.
-    pub hits_mem: u64,
-    /// See `hits_mem`.
-    pub hits_ssd: u64,
-    /// See `hits_mem`.
-    pub hits_hdd: u64,
-    /// Reads that joined a fetch which was under way.
-    pub joined: u64,
-    /// Reads that went to the origin and filled the cache.
-    pub origin: u64,
-    /// Reads that went to the origin past the cache.
-    pub bypass: u64,
-    /// Reads that failed.
-    pub failed: u64,
-    /// Bytes handed to readers.
-    pub bytes_served: u64,
-    /// Bytes fetched from the origin.
-    pub bytes_from_origin: u64,
-    /// Requests sent to the origin.
-    pub origin_requests: u64,
-    /// Pieces evicted.
-    pub evicted_pieces: u64,
-    /// Pieces whose bytes on disk did not match their checksum, and were fetched again.
-    pub corrupt_pieces: u64,
-}
-
-/// How one dataset stands.
-#[derive(Debug, Clone, Serialize)]
-pub struct DatasetStatus {
-    /// Its configuration; the origin is shown without credentials.
-    pub config: DatasetConfig,
-    /// The newest snapshot's id.
-    pub snapshot: String,
-    /// Items in the newest snapshot.
-    pub items: u64,
-    /// Objects in the newest snapshot.
-    pub objects: u32,
-    /// Bytes of all objects in the newest snapshot.
-    pub total_bytes: u64,
-    /// Bytes on disk charged to the dataset, over all tiers.
-    pub cached_bytes: u64,
-    /// Pieces that are cached.
-    pub cached_pieces: u64,
-    /// Pieces of all objects of the catalog.
-    pub pieces: u64,
-    /// What was counted.
-    pub stats: DatasetStats,
-}
-
-/// How one tier stands.
-#[derive(Debug, Clone, Serialize)]
-pub struct TierStatus {
-    /// Its directory.
-    pub path: String,
-    /// What it is made of.
-    pub medium: Medium,
-    /// The most it may hold.
-    pub quota_bytes: u64,
-    /// What it holds.
-    pub used_bytes: u64,
-    /// `ok`, `unstable` (writes failed lately: reads only) or `down`.
-    pub health: &'static str,
-}
-
-/// How the engine stands.
-#[derive(Debug, Clone, Serialize)]
-pub struct EngineStatus {
-    /// The tiers, fastest first.
-    pub tiers: Vec<TierStatus>,
-    /// The datasets by name.
-    pub datasets: Vec<DatasetStatus>,
-    /// Memory budget for bytes on their way.
-    pub budget_bytes: u64,
-    /// How much of it is in use.
-    pub budget_used_bytes: u64,
-}
-
-/// What an eviction by hand did.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct EvictReport {
-    /// Pieces that left.
-    pub pieces: u64,
-    /// Bytes on disk that were freed.
-    pub bytes: u64,
-}
-
-/// What re-reading the cache found.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct VerifyReport {
-    /// Pieces whose checksum matched.
-    pub good: u64,
-    /// Pieces that did not match, and were dropped.
-    pub corrupt: u64,
-    /// Bytes that were read.
-    pub bytes: u64,
-}
-
 /// One node's cache: datasets over tiers.
 #[derive(Debug)]
-pub struct Engine {}
+pub struct Engine {
+    config: EngineConfig,
+    lock: Mutex<DirLock>,
+    /// The tiers, fastest first.
+    spaces: Vec<Arc<Space>>,
+    datasets: RwLock<BTreeMap<String, Arc<Dataset>>>,
+    /// Datasets are added and removed one at a time.
+    changing: tokio::sync::Mutex<()>,
+    shared: Arc<Shared>,
+}
 
 impl Engine {
     /// Locks the cache directory and opens the tiers. No dataset yet.
     pub async fn open(config: EngineConfig) -> Result<Arc<Self>> {
-        let _ = config;
-        Err(Error::Internal("not built yet".into()))
+        if config.memory_budget_bytes < MIN_BUDGET_BYTES {
+            return Err(Error::Invalid(format!(
+                "the memory budget must be at least {MIN_BUDGET_BYTES} bytes (32 MiB)"
+            )));
+        }
+        let lock = DirLock::take(&config.cache_dir)?;
+        let mut tiers = config.tiers.clone();
+        if tiers.is_empty() {
+            tiers.push(default_tier(&config)?);
+        }
+        tiers.sort_by_key(|tier| tier.medium);
+        let open = move || tiers.iter().map(|tier| Tier::open(tier).map(Space::new).map(Arc::new)).collect();
+        let spaces: Result<Vec<_>> =
+            tokio::task::spawn_blocking(open).await.map_err(|e| Error::Internal(e.to_string()))?;
+        Ok(Arc::new(Self {
+            lock: Mutex::new(lock),
+            spaces: spaces?,
+            datasets: RwLock::default(),
+            changing: tokio::sync::Mutex::default(),
+            shared: Shared::start(&config)?,
+            config,
+        }))
     }
 
-    /// Adds a dataset: reopens its catalog, or lists the origin. [`Error::Conflict`] if the name is taken by another origin.
+    /// Leaves a note for whoever finds the cache directory held: who we are and where we listen.
+    pub fn announce(&self, note: &str) -> Result<()> {
+        self.lock.lock().note(note)
+    }
+
+    /// What it was opened with.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// Adds a dataset: reopens its catalog, or lists the origin. Adding it twice alike is fine;
+    /// [`Error::Conflict`] if the name is taken by something else.
     pub async fn add_dataset(&self, config: DatasetConfig) -> Result<Arc<Dataset>> {
-        let _ = config;
-        Err(Error::Internal("not built yet".into()))
+        check(&config)?;
+        let _one_at_a_time = self.changing.lock().await;
+        let options = OriginOptions { anonymous: config.anonymous, concurrency: self.config.origin_concurrency };
+        let origin = Origin::open(&config.origin, &options).await?;
+        if let Some(dataset) = self.datasets.read().get(&config.name).cloned() {
+            let same = DatasetConfig { origin: origin.uri().to_owned(), ..config } == *dataset.config();
+            let name = &dataset.config().name;
+            let taken = || {
+                format!("there is already another dataset {name:?}; remove it first (fodder datasets remove {name})")
+            };
+            return if same { Ok(dataset) } else { Err(Error::Conflict(taken())) };
+        }
+        let identity = blake3::hash(format!("{}\0{}", config.name, origin.identity()).as_bytes());
+        let dir = self.catalog_dir(&config.name);
+        let catalog = match Catalog::open(&dir, &identity, &config.layout)? {
+            Some(catalog) => catalog,
+            None => Catalog::build(&dir, &identity, &config.layout, &origin).await?,
+        };
+        let (spaces, shared) = (self.spaces.clone(), Arc::clone(&self.shared));
+        let attach = move || Dataset::attach(config, catalog, origin, &spaces, shared);
+        let dataset = tokio::task::spawn_blocking(attach).await.map_err(|e| Error::Internal(e.to_string()))??;
+        dataset.refresh_at_intervals();
+        self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
+        Ok(dataset)
     }
 
-    /// Forgets a dataset and drops what is cached of it.
+    /// Forgets a dataset and drops what is cached of it. Nothing happens at the origin.
     pub async fn remove_dataset(&self, name: &str) -> Result<()> {
-        let _ = name;
-        Err(Error::Internal("not built yet".into()))
+        let _one_at_a_time = self.changing.lock().await;
+        let dataset = self.dataset(name)?;
+        self.datasets.write().remove(name);
+        dataset.detach();
+        let (spaces, name, dir) = (self.spaces.clone(), name.to_owned(), self.catalog_dir(name));
+        let delete = move || -> Result<()> {
+            for space in &spaces {
+                space.tier.detach(&name)?;
+            }
+            match std::fs::remove_dir_all(&dir) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &dir, &error)),
+                _ => Ok(()),
+            }
+        };
+        tokio::task::spawn_blocking(delete).await.map_err(|e| Error::Internal(e.to_string()))?
     }
 
     /// A dataset by name; the error says which there are.
     pub fn dataset(&self, name: &str) -> Result<Arc<Dataset>> {
-        Err(Error::NotFound(format!("no dataset {name:?}")))
+        let datasets = self.datasets.read();
+        datasets.get(name).cloned().ok_or_else(|| {
+            let names: Vec<_> = datasets.keys().map(String::as_str).collect();
+            Error::NotFound(match names.as_slice() {
+                [] => format!("there is no dataset {name:?}: this node has none yet (fodder datasets add)"),
+                names => format!("there is no dataset {name:?}; this node has: {}", names.join(", ")),
+            })
+        })
     }
 
     /// All datasets, by name.
     pub fn datasets(&self) -> Vec<Arc<Dataset>> {
-        Vec::new()
+        self.datasets.read().values().cloned().collect()
     }
 
     /// How the engine stands.
     pub fn status(&self) -> EngineStatus {
-        unimplemented!()
+        let tier = |space: &Arc<Space>| TierStatus {
+            path: space.tier.path().display().to_string(),
+            medium: space.tier.medium(),
+            quota_bytes: space.tier.quota_bytes(),
+            used_bytes: space.tier.used_bytes(),
+            health: match space.tier.health() {
+                Health::Ok => "ok",
+                Health::Unstable => "unstable",
+                Health::Down => "down",
+            },
+        };
+        EngineStatus {
+            tiers: self.spaces.iter().map(tier).collect(),
+            datasets: self.datasets().iter().map(|dataset| dataset.status()).collect(),
+            budget_bytes: self.shared.budget.total_bytes(),
+            budget_used_bytes: self.shared.budget.used_bytes(),
+        }
     }
 
-    /// Waits for what is under way, makes everything durable, and gives the directory free.
-    pub async fn shutdown(&self) {}
+    /// Ends what is under way, makes everything durable, and stops all threads.
+    pub async fn shutdown(&self) {
+        self.shared.closing.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        let (shared, spaces) = (Arc::clone(&self.shared), self.spaces.clone());
+        let close = move || {
+            shared.close();
+            spaces.iter().for_each(|space| space.tier.close());
+        };
+        if let Err(error) = tokio::task::spawn_blocking(close).await {
+            tracing::error!(%error, "closing the tiers failed; what was not committed will be a miss");
+        }
+    }
+
+    fn catalog_dir(&self, dataset: &str) -> PathBuf {
+        self.config.cache_dir.join("catalog").join(dataset)
+    }
 }
 
-/// One dataset of a running node. Everything a door may ask for.
-#[derive(Debug)]
-pub struct Dataset {}
+/// Most of the free disk.
+fn default_tier(config: &EngineConfig) -> Result<TierConfig> {
+    let stat = rustix::fs::statvfs(&config.cache_dir)
+        .map_err(|error| Error::io("look at the disk of", &config.cache_dir, &error.into()))?;
+    let quota_bytes = stat.f_bavail * stat.f_frsize / 10 * 8;
+    Ok(TierConfig { path: config.cache_dir.join("tier"), medium: Medium::Ssd, quota_bytes })
+}
 
-impl Dataset {
-    /// The longest range one [`Dataset::read`] takes; longer ones are streamed.
-    pub const MAX_READ_BYTES: u64 = 8 << 20;
-
-    /// Its configuration.
-    pub fn config(&self) -> &DatasetConfig {
-        unimplemented!()
+/// What must be right about a dataset before anything is done with it.
+fn check(config: &DatasetConfig) -> Result<()> {
+    let name = &config.name;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(Error::Invalid(format!(
+            "{name:?} is no name for a dataset: use 1 to 64 letters, digits, '-', '_' and '.', not beginning with '.'"
+        )));
     }
-
-    /// The newest snapshot.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        unimplemented!()
+    if let Some(Quota::Share(share)) = config.quota
+        && !(share > 0.0 && share <= 1.0)
+    {
+        return Err(Error::Invalid(format!("a dataset's share of the cache is over 0 and at most 1, not {share}")));
     }
-
-    /// An older snapshot that is still kept.
-    pub fn snapshot_by_id(&self, id: SnapshotId) -> Result<Arc<Snapshot>> {
-        Err(Error::NotFound(format!("no snapshot {id}")))
-    }
-
-    /// The objects of all kept snapshots: sizes, paths, versions.
-    pub fn objects(&self) -> Arc<Objects> {
-        unimplemented!()
-    }
-
-    /// Fills `buf` from the cache on this thread, if that is possible without waiting: the warm path.
-    /// None means ask [`Dataset::read`]. The caller has checked the range against the object's size.
-    pub fn try_read(&self, object: ObjectSlot, offset: u64, buf: &mut [u8]) -> Option<Source> {
-        let _ = (object, offset, buf);
-        None
-    }
-
-    /// Reads a range of an object of at most [`Dataset::MAX_READ_BYTES`], from the cache or the origin.
-    pub async fn read(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<Reply> {
-        let _ = (object, range);
-        Err(Error::Internal("not built yet".into()))
-    }
-
-    /// Reads a range of any length, in order, fetching ahead as the budget allows.
-    pub fn read_stream(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> BoxStream<'static, Result<Reply>> {
-        let _ = (object, range);
-        Box::pin(futures::stream::empty())
-    }
-
-    /// Hands out the whole object as a sealed file, fetching what is missing. [`Error::Full`] if it does not fit the cache.
-    pub async fn lease(self: &Arc<Self>, object: ObjectSlot) -> Result<Lease> {
-        let _ = object;
-        Err(Error::Internal("not built yet".into()))
-    }
-
-    /// Looks for new, changed and removed objects.
-    pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
-        Err(Error::Internal("not built yet".into()))
-    }
-
-    /// Drops what is cached of the objects whose path begins with `prefix`.
-    pub async fn evict(self: &Arc<Self>, prefix: &str) -> Result<EvictReport> {
-        let _ = prefix;
-        Err(Error::Internal("not built yet".into()))
-    }
-
-    /// Reads everything that is cached and compares it with its checksums.
-    pub async fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
-        Err(Error::Internal("not built yet".into()))
-    }
-
-    /// How it stands.
-    pub fn status(&self) -> DatasetStatus {
-        unimplemented!()
-    }
-
-    /// What was counted.
-    pub fn stats(&self) -> DatasetStats {
-        DatasetStats::default()
-    }
+    Ok(())
 }

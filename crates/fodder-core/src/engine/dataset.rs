@@ -1,0 +1,303 @@
+//! One dataset of a running node: its catalog, its origin and its stocks, and everything a door may ask of them
+//! beside reading (which is in `read.rs`).
+
+use super::{
+    DatasetStats, DatasetStatus, EvictReport, VerifyReport, flight::Flights, shared::Shared, space::Space,
+    stats::Counters, stock::Stock,
+};
+use crate::{
+    Error, Result,
+    catalog::{Catalog, Objects, RefreshReport, Snapshot},
+    config::{DatasetConfig, Quota},
+    id::{ObjectSlot, PieceId, SnapshotId},
+    origin::Origin,
+    tier::Lease,
+};
+use arc_swap::ArcSwap;
+use futures::TryStreamExt;
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+/// Objects an eviction by hand looks at in one go.
+const EVICT_PAGE: usize = 4096;
+
+/// One dataset of a running node.
+#[derive(Debug)]
+pub struct Dataset {
+    config: DatasetConfig,
+    catalog: Catalog,
+    pub(super) objects: ArcSwap<Objects>,
+    pub(super) origin: Origin,
+    /// What it holds in each tier, fastest first; never empty.
+    pub(super) stocks: Vec<(Arc<Space>, Arc<Stock>)>,
+    pub(super) flights: Arc<Flights>,
+    pub(super) counters: Counters,
+    pub(super) shared: Arc<Shared>,
+    refreshing: tokio::sync::Mutex<()>,
+    refresh_asked: AtomicBool,
+}
+
+impl Dataset {
+    /// Puts a dataset over the tiers of a node.
+    pub(super) fn attach(
+        config: DatasetConfig,
+        catalog: Catalog,
+        origin: Origin,
+        spaces: &[Arc<Space>],
+        shared: Arc<Shared>,
+    ) -> Result<Arc<Self>> {
+        let objects = catalog.objects();
+        let mut stocks = Vec::with_capacity(spaces.len());
+        for space in spaces {
+            let shelf = space.tier.attach(&config.name, Arc::clone(&objects) as _)?;
+            let stock = Stock::new(shelf, space.tier.medium(), config.policy, u64::MAX, objects.piece_bytes());
+            stocks.push((Arc::clone(space), Arc::new(stock)));
+        }
+        for (space, stock) in &stocks {
+            space.join(Arc::clone(stock));
+        }
+        let dataset = Self {
+            config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
+            catalog,
+            objects: ArcSwap::new(objects),
+            origin,
+            stocks,
+            flights: Arc::default(),
+            counters: Counters::default(),
+            shared,
+            refreshing: tokio::sync::Mutex::default(),
+            refresh_asked: AtomicBool::new(false),
+        };
+        dataset.set_caps();
+        Ok(Arc::new(dataset))
+    }
+
+    /// Leaves the tiers.
+    pub(super) fn detach(&self) {
+        for (space, stock) in &self.stocks {
+            space.leave(stock);
+        }
+    }
+
+    /// Its configuration; the origin is shown without credentials.
+    pub fn config(&self) -> &DatasetConfig {
+        &self.config
+    }
+
+    /// The newest snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.catalog.current()
+    }
+
+    /// A snapshot that is still kept.
+    pub fn snapshot_by_id(&self, id: SnapshotId) -> Result<Arc<Snapshot>> {
+        self.catalog.snapshot(id).ok_or_else(|| {
+            let (name, current) = (&self.config.name, self.catalog.current().id());
+            Error::NotFound(format!("dataset {name:?} no longer has snapshot {id}; the newest is {current}"))
+        })
+    }
+
+    /// The objects of all kept snapshots: sizes, paths, versions.
+    pub fn objects(&self) -> Arc<Objects> {
+        self.objects.load_full()
+    }
+
+    /// Hands out an object that is whole in one tier, on this thread, which may wait for the disk.
+    pub fn try_lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
+        for (_, stock) in &self.stocks {
+            if let Some(lease) = stock.shelf.lease(object)? {
+                let first = self.objects.load().first_piece(object).0;
+                stock.hit(first..first + self.piece_count(object));
+                return Ok(Some(lease));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hands out the whole object as a sealed file, fetching what is missing. [`Error::Full`] if the cache does not keep it.
+    pub async fn lease(self: &Arc<Self>, object: ObjectSlot) -> Result<Lease> {
+        if let Some(lease) = self.lease_on_disk_thread(object).await? {
+            return Ok(lease);
+        }
+        let size = self.objects().size(object);
+        self.read_stream(object, 0..size).try_for_each(|_| async { Ok(()) }).await?;
+        let first = self.objects().first_piece(object).0;
+        self.flights.landed_all(first..first + self.piece_count(object)).await;
+        self.lease_on_disk_thread(object).await?.ok_or_else(|| {
+            let path = self.objects().path(object);
+            Error::Full(format!(
+                "{path:?} ({size} bytes) is not kept whole in one tier; raise the cache size, or read it"
+            ))
+        })
+    }
+
+    async fn lease_on_disk_thread(self: &Arc<Self>, object: ObjectSlot) -> Result<Option<Lease>> {
+        let dataset = Arc::clone(self);
+        self.shared.reads.run(move || dataset.try_lease(object)).await?
+    }
+
+    /// Looks for new, changed and removed objects; what is gone is the first to make room.
+    pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        let (report, retired) = self.catalog.refresh(&self.origin).await?;
+        let objects = self.catalog.objects();
+        for (_, stock) in &self.stocks {
+            stock.shelf.grow(Arc::clone(&objects) as _);
+            stock.retire(&retired);
+        }
+        self.objects.store(objects);
+        self.set_caps();
+        Ok(report)
+    }
+
+    /// Asks for a refresh in the background, because a reader met an object that had changed.
+    pub(super) fn refresh_soon(self: &Arc<Self>) {
+        if self.refresh_asked.swap(true, Relaxed) {
+            return;
+        }
+        let dataset = Arc::clone(self);
+        self.shared.spawn(async move {
+            let outcome = dataset.refresh().await;
+            dataset.refresh_asked.store(false, Relaxed);
+            log_refresh(&dataset.config.name, outcome);
+        });
+    }
+
+    /// Refreshes at the configured interval until the node stops.
+    pub(super) fn refresh_at_intervals(self: &Arc<Self>) {
+        let Some(interval) = self.config.refresh_interval else { return };
+        let dataset = Arc::downgrade(self);
+        self.shared.spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                let Some(dataset) = dataset.upgrade() else { return };
+                log_refresh(&dataset.config.name, dataset.refresh().await);
+            }
+        });
+    }
+
+    /// Drops what is cached of the objects whose path begins with `prefix`.
+    pub async fn evict(self: &Arc<Self>, prefix: &str) -> Result<EvictReport> {
+        let (dataset, prefix) = (Arc::clone(self), prefix.to_owned());
+        self.shared.reads.run(move || dataset.evict_now(&prefix)).await
+    }
+
+    fn evict_now(&self, prefix: &str) -> EvictReport {
+        let before = self.cached_bytes();
+        let (snapshot, objects) = (self.snapshot(), self.objects());
+        let mut report = EvictReport::default();
+        let mut after: Option<String> = None;
+        loop {
+            let page = snapshot.list(prefix, after.as_deref(), EVICT_PAGE);
+            let Some(last) = page.last() else { break };
+            after = Some(objects.path(*last));
+            for object in page {
+                report.pieces += self.stocks.iter().map(|(_, stock)| stock.evict_object(object)).sum::<u64>();
+            }
+        }
+        report.bytes = before.saturating_sub(self.cached_bytes());
+        report
+    }
+
+    /// Reads everything that is cached and compares it with its checksums.
+    pub async fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
+        let dataset = Arc::clone(self);
+        self.shared.moves.run(move || dataset.verify_now()).await
+    }
+
+    fn verify_now(&self) -> VerifyReport {
+        let mut report = VerifyReport::default();
+        for (_, stock) in &self.stocks {
+            let shelf = stock.shelf.verify();
+            report.good += shelf.good;
+            report.corrupt += shelf.corrupt;
+            report.bytes += shelf.bytes;
+            self.counters.corrupt_pieces.fetch_add(stock.forget_lost(), Relaxed);
+        }
+        report
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> DatasetStatus {
+        let snapshot = self.snapshot();
+        DatasetStatus {
+            config: self.config.clone(),
+            snapshot: snapshot.id().to_string(),
+            items: snapshot.len(),
+            objects: snapshot.object_count(),
+            total_bytes: snapshot.total_bytes(),
+            cached_bytes: self.cached_bytes(),
+            cached_pieces: self.stocks.iter().map(|(_, stock)| stock.shelf.len() as u64).sum(),
+            pieces: u64::from(self.objects.load().pieces()),
+            stats: self.stats(),
+        }
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> DatasetStats {
+        let evicted_pieces = self.stocks.iter().map(|(_, stock)| stock.evicted_pieces()).sum();
+        DatasetStats { evicted_pieces, ..self.counters.snapshot() }
+    }
+
+    /// Bytes of memory and mapped pages for catalog, index and policies, beside the front-coded names.
+    pub fn memory_bytes(&self) -> usize {
+        let stocks = self.stocks.iter().map(|(_, stock)| stock.policy_memory_bytes() + stock.shelf.memory_bytes());
+        self.objects.load().memory_bytes() + self.snapshot().memory_bytes() + stocks.sum::<usize>()
+    }
+
+    /// Whether any tier has a piece.
+    pub(super) fn holds(&self, piece: PieceId) -> bool {
+        self.stocks.iter().any(|(_, stock)| stock.shelf.has(piece))
+    }
+
+    /// The bytes of one piece.
+    pub(super) fn piece_len(&self, piece: PieceId) -> u32 {
+        let range = self.piece_range(piece).1;
+        (range.end - range.start) as u32
+    }
+
+    /// The object a piece belongs to, and its bytes in it.
+    pub(super) fn piece_range(&self, piece: PieceId) -> (ObjectSlot, Range<u64>) {
+        let objects = self.objects.load();
+        let object = objects.object_of(piece);
+        let piece_bytes = u64::from(objects.piece_bytes());
+        let start = u64::from(piece.0 - objects.first_piece(object).0) * piece_bytes;
+        (object, start..(start + piece_bytes).min(objects.size(object)))
+    }
+
+    fn piece_count(&self, object: ObjectSlot) -> u32 {
+        let objects = self.objects.load();
+        objects.size(object).div_ceil(u64::from(objects.piece_bytes())) as u32
+    }
+
+    fn cached_bytes(&self) -> u64 {
+        self.stocks.iter().map(|(_, stock)| stock.used_bytes()).sum()
+    }
+
+    /// Spreads the dataset's quota over the tiers, the fastest first.
+    fn set_caps(&self) {
+        let mut left = match self.config.quota {
+            None => return,
+            Some(Quota::Bytes(bytes)) => bytes,
+            Some(Quota::Share(share)) => (self.snapshot().total_bytes() as f64 * share).ceil() as u64,
+        };
+        for (space, stock) in &self.stocks {
+            let here = left.min(space.tier.quota_bytes());
+            stock.set_cap_bytes(here);
+            left -= here;
+        }
+    }
+}
+
+fn log_refresh(name: &str, outcome: Result<RefreshReport>) {
+    match outcome {
+        Ok(report) if report.changed + report.added + report.removed == 0 => {}
+        Ok(report) => tracing::info!(dataset = name, ?report, "the origin changed; a new snapshot is current"),
+        Err(error) => tracing::warn!(dataset = name, %error, "cannot refresh; the snapshot stays as it is"),
+    }
+}

@@ -1,0 +1,95 @@
+//! Threads for work that may wait for a disk, behind bounded queues: nothing asynchronous ever blocks on a file.
+
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A fixed number of threads and a queue that makes its callers wait when it is full.
+#[derive(Debug)]
+pub(super) struct Disk {
+    queue: Mutex<Option<mpsc::Sender<(Job, OwnedSemaphorePermit)>>>,
+    slots: Arc<Semaphore>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Disk {
+    /// Starts `threads` threads that take from a queue of `slots` jobs.
+    pub(super) fn start(name: &str, threads: usize, slots: usize) -> Result<Self> {
+        let (queue, jobs) = mpsc::channel::<(Job, OwnedSemaphorePermit)>();
+        let jobs = Arc::new(Mutex::new(jobs));
+        let threads = (0..threads)
+            .map(|number| {
+                let jobs = Arc::clone(&jobs);
+                std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
+                    loop {
+                        let job = jobs.lock().recv();
+                        let Ok((job, _slot)) = job else { return };
+                        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
+                            tracing::error!("a disk job panicked; the read it belonged to fails");
+                        }
+                    }
+                })
+            })
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(|error| Error::Unavailable(format!("cannot start disk threads: {error}")))?;
+        Ok(Self {
+            queue: Mutex::new(Some(queue)),
+            slots: Arc::new(Semaphore::new(slots)),
+            threads: Mutex::new(threads),
+        })
+    }
+
+    /// Waits for a place in the queue, then leaves `job` there.
+    pub(super) async fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| Error::Closed)?;
+        self.send(Box::new(job), slot)
+    }
+
+    /// Leaves `job` in the queue if there is a place now.
+    pub(super) fn try_submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        match Arc::clone(&self.slots).try_acquire_owned() {
+            Ok(slot) => self.send(Box::new(job), slot).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Runs `work` on a disk thread and waits for what it returns.
+    pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let (answer, answered) = oneshot::channel();
+        self.submit(move || drop(answer.send(work()))).await?;
+        answered.await.map_err(|_| Error::Internal("a disk thread failed".into()))
+    }
+
+    /// Finishes what is queued and ends the threads.
+    pub(super) fn close(&self) {
+        self.queue.lock().take();
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, job: Job, slot: OwnedSemaphorePermit) -> Result<()> {
+        let queue = self.queue.lock();
+        queue.as_ref().and_then(|queue| queue.send((job, slot)).ok()).ok_or(Error::Closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_panics_is_an_error_for_its_caller_and_for_nobody_else() {
+        let disk = Disk::start("test", 1, 4).unwrap();
+        assert!(matches!(disk.run(|| panic!("planted")).await, Err::<(), _>(Error::Internal(_))));
+        assert_eq!(disk.run(|| 7).await.unwrap(), 7);
+        disk.close();
+        assert!(matches!(disk.run(|| 7).await, Err(Error::Closed)));
+    }
+}

@@ -1,0 +1,177 @@
+//! A flight on its way: from the origin to its waiting readers and, where it is wanted, to a tier.
+
+use super::{
+    dataset::Dataset,
+    flight::{Flight, Flights},
+    space::Place,
+};
+use crate::{
+    Error, Result,
+    budget::Permit,
+    id::{ObjectSlot, PieceId},
+    tier::ShelfRead,
+};
+use bytes::{Buf, Bytes};
+use futures::StreamExt;
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+/// For each piece of a flight: the stock that will keep it, and where; None for a piece that is only passed on.
+pub(super) type Keeps = Vec<Option<(usize, Place)>>;
+
+impl Dataset {
+    /// Asks the policies, the fastest tier's first, which pieces of a missed run to keep. None if none of them.
+    pub(super) fn admit(&self, pieces: Range<u32>) -> Option<Keeps> {
+        let keeps: Keeps = pieces.map(|piece| self.admit_below(0, PieceId(piece))).collect();
+        keeps.iter().any(Option::is_some).then_some(keeps)
+    }
+
+    fn admit_below(&self, highest: usize, piece: PieceId) -> Option<(usize, Place)> {
+        let bytes = self.piece_len(piece);
+        self.stocks
+            .iter()
+            .enumerate()
+            .skip(highest)
+            .find_map(|(level, (space, stock))| space.admit(stock, piece, bytes).map(|place| (level, place)))
+    }
+
+    /// Sends a flight on its way. It ends by itself, or when nobody waits for it any more.
+    pub(super) fn launch(self: &Arc<Self>, flight: Arc<Flight>, keeps: Keeps, permit: Permit) {
+        let dataset = Arc::clone(self);
+        self.shared.tasks.spawn(async move {
+            let mut ending =
+                Ending { dataset: &dataset, flight: &flight, error: Error::Internal("a fetch failed".into()) };
+            let outcome = tokio::select! {
+                biased;
+                () = flight.abandoned.cancelled() => Err(Error::Closed),
+                () = dataset.shared.closing.cancelled() => Err(Error::Closed),
+                outcome = dataset.fetch(&flight, keeps, permit) => outcome,
+            };
+            if let Err(error) = outcome {
+                if matches!(error, Error::Stale(_)) {
+                    dataset.refresh_soon();
+                }
+                ending.error = error;
+            }
+        });
+    }
+
+    async fn fetch(self: &Arc<Self>, flight: &Arc<Flight>, mut keeps: Keeps, mut permit: Permit) -> Result<()> {
+        let objects = self.objects();
+        let (path, version) = (objects.path(flight.object), objects.version(flight.object));
+        self.counters.origin_requests.fetch_add(1, Relaxed);
+        let mut body = self.origin.get(&path, &version, flight.range.clone()).await?;
+        let mut chunk = Bytes::new();
+        for index in 0..flight.len() {
+            let range = flight.segment_range(index);
+            let len = (range.end - range.start) as usize;
+            let mut buffer = permit.split(len as u64).buffer(len);
+            let mut rest = buffer.as_mut();
+            while !rest.is_empty() {
+                if !chunk.has_remaining() {
+                    chunk = body.next().await.ok_or_else(|| too_short(&path))??;
+                    self.counters.bytes_from_origin.fetch_add(chunk.len() as u64, Relaxed);
+                }
+                let n = rest.len().min(chunk.len());
+                chunk.copy_to_slice(&mut rest[..n]);
+                rest = &mut rest[n..];
+            }
+            let bytes = buffer.freeze();
+            flight.publish(index, bytes.clone());
+            let Some(first) = flight.first_piece else { continue };
+            let piece = PieceId(first.0 + index as u32);
+            let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
+            if let Some((level, place)) = keeps.get_mut(index).and_then(Option::take) {
+                let dataset = Arc::clone(self);
+                let keep = move || {
+                    dataset.keep(level, piece, &bytes, place);
+                    drop(landing);
+                };
+                self.shared.writes.submit(keep).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a piece to the stock that wants it. What cannot be kept is dropped: it will be a miss again.
+    fn keep(&self, level: usize, piece: PieceId, bytes: &[u8], place: Place) {
+        let (space, stock) = &self.stocks[level];
+        let reservation = match place {
+            Place::Reserved(reservation) => Some(reservation),
+            Place::ToMake => space.make_room(stock, stock.shelf.cost(piece), |victim| self.demote(level, victim)),
+        };
+        let Some(reservation) = reservation else { return };
+        match stock.shelf.write(piece, bytes, reservation) {
+            Ok(()) => stock.inserted(piece, bytes.len() as u32),
+            Err(error) => tracing::debug!(dataset = self.config().name, %error, "a piece could not be kept"),
+        }
+    }
+
+    /// Offers a victim of one tier to the next slower one.
+    fn demote(&self, level: usize, piece: PieceId) {
+        if let Some((below, place)) = self.admit_below(level + 1, piece)
+            && let Some(bytes) = self.copy_of(level, piece)
+        {
+            self.keep(below, piece, &bytes, place);
+        }
+    }
+
+    /// A piece was read from a slower tier: moves it up if the faster one wants it and there is time.
+    pub(super) fn promote_soon(self: &Arc<Self>, level: usize, piece: PieceId) {
+        let dataset = Arc::clone(self);
+        self.shared.moves.try_submit(move || {
+            let (above, stock) = &dataset.stocks[level - 1];
+            if !stock.shelf.has(piece)
+                && let Some(place) = above.admit(stock, piece, dataset.piece_len(piece))
+                && let Some(bytes) = dataset.copy_of(level, piece)
+            {
+                dataset.keep(level - 1, piece, &bytes, place);
+                if stock.shelf.has(piece) {
+                    dataset.stocks[level].1.evict(piece);
+                }
+            }
+        });
+    }
+
+    fn copy_of(&self, level: usize, piece: PieceId) -> Option<Vec<u8>> {
+        let objects = self.objects();
+        let object: ObjectSlot = objects.object_of(piece);
+        let offset = u64::from(piece.0 - objects.first_piece(object).0) * u64::from(objects.piece_bytes());
+        let mut bytes = vec![0; self.piece_len(piece) as usize];
+        let read = self.stocks[level].1.shelf.read(object, offset, &mut bytes, true);
+        (read == ShelfRead::Done).then_some(bytes)
+    }
+}
+
+fn too_short(path: &str) -> Error {
+    Error::Unavailable(format!("the origin sent fewer bytes of {path:?} than were asked for"))
+}
+
+/// Whatever happens to a fetch, even a panic, its readers are told and the table is clean.
+struct Ending<'a> {
+    dataset: &'a Dataset,
+    flight: &'a Flight,
+    error: Error,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.dataset.flights.ended(self.flight);
+        self.flight.fail(std::mem::replace(&mut self.error, Error::Closed));
+    }
+}
+
+/// However the writing of a piece ends, from then on it is looked for on the shelf.
+struct Landing {
+    flights: Arc<Flights>,
+    flight: Arc<Flight>,
+    piece: PieceId,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.flights.landed(&self.flight, self.piece);
+    }
+}

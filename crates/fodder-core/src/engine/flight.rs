@@ -1,0 +1,269 @@
+//! Single flight: any number of readers of missing bytes cause one fetch.
+//!
+//! A *flight* is one range request to the origin and the segments it brings, in order. Segments of a flight that
+//! fills the cache are pieces, and each stays in the table until it is on a shelf, so that between the fetch and
+//! the write nobody fetches it again. A flight that nobody waits for any more is abandoned.
+
+use crate::{
+    Error, Result,
+    id::{ObjectSlot, PieceId},
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::{
+    ops::Range,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+/// One range request and what it brings.
+#[derive(Debug)]
+pub(super) struct Flight {
+    /// The object it reads.
+    pub(super) object: ObjectSlot,
+    /// The bytes of the object it reads.
+    pub(super) range: Range<u64>,
+    /// Its first piece, if its segments are pieces; None for a flight past the cache.
+    pub(super) first_piece: Option<PieceId>,
+    /// Bytes of a segment; segments lie on the grid of this size, the first and last may be shorter.
+    grid_bytes: u64,
+    segments: Vec<OnceLock<Bytes>>,
+    progress: watch::Sender<Progress>,
+    waiters: AtomicUsize,
+    pub(super) abandoned: CancellationToken,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    published: usize,
+    error: Option<Error>,
+}
+
+impl Flight {
+    fn new(object: ObjectSlot, range: Range<u64>, first_piece: Option<PieceId>, grid_bytes: u64) -> Self {
+        let count = range.end.div_ceil(grid_bytes) - range.start / grid_bytes;
+        Self {
+            object,
+            range,
+            first_piece,
+            grid_bytes,
+            segments: (0..count).map(|_| OnceLock::new()).collect(),
+            progress: watch::Sender::new(Progress::default()),
+            waiters: AtomicUsize::new(0),
+            abandoned: CancellationToken::new(),
+        }
+    }
+
+    /// How many segments it brings.
+    pub(super) fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// The bytes of the object that a segment holds.
+    pub(super) fn segment_range(&self, index: usize) -> Range<u64> {
+        let cell = (self.range.start / self.grid_bytes + index as u64) * self.grid_bytes;
+        cell.max(self.range.start)..(cell + self.grid_bytes).min(self.range.end)
+    }
+
+    /// A segment has arrived: everyone who waits for it may go on.
+    pub(super) fn publish(&self, index: usize, bytes: Bytes) {
+        let _ = self.segments[index].set(bytes);
+        self.progress.send_modify(|progress| progress.published = index + 1);
+    }
+
+    /// The flight ended early: everyone who still waits gets the error.
+    pub(super) fn fail(&self, error: Error) {
+        self.progress.send_modify(|progress| progress.error = Some(error));
+    }
+
+    fn published(&self) -> usize {
+        self.progress.borrow().published
+    }
+}
+
+/// Somebody who waits for a flight. Dropping the last one abandons it.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) flight: Arc<Flight>,
+    table: Arc<Flights>,
+}
+
+impl Waiter {
+    /// Waits for the segments that hold `range` and returns exactly those bytes.
+    pub(super) async fn wait(&self, range: Range<u64>) -> Result<Vec<Bytes>> {
+        let flight = &*self.flight;
+        let first = (range.start / flight.grid_bytes - flight.range.start / flight.grid_bytes) as usize;
+        let last = ((range.end - 1) / flight.grid_bytes - flight.range.start / flight.grid_bytes) as usize;
+        let mut progress = flight.progress.subscribe();
+        let mut parts = Vec::with_capacity(last - first + 1);
+        for index in first..=last {
+            let arrived = progress.wait_for(|progress| progress.published > index || progress.error.is_some()).await;
+            let arrived = arrived.map_err(|_| Error::Internal("a flight vanished".into()))?.published > index;
+            let Some(bytes) = flight.segments[index].get().filter(|_| arrived) else {
+                return Err(progress.borrow().error.clone().unwrap_or(Error::Closed));
+            };
+            let held = flight.segment_range(index);
+            let from = range.start.max(held.start) - held.start;
+            let to = range.end.min(held.end) - held.start;
+            parts.push(bytes.slice(from as usize..to as usize));
+        }
+        Ok(parts)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.table.leave(&self.flight);
+    }
+}
+
+/// Consecutive pieces of one object that a read wants.
+pub(super) struct Stretch {
+    pub(super) object: ObjectSlot,
+    pub(super) object_bytes: u64,
+    pub(super) piece_bytes: u64,
+    pub(super) first: PieceId,
+    pub(super) count: u32,
+    /// Where in the object the first piece begins.
+    pub(super) offset: u64,
+}
+
+/// What is on its way for one dataset. Bounded by the memory budget: each entry has paid for its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    table: Mutex<Table>,
+    landing: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    pieces: FxHashMap<PieceId, Arc<Flight>>,
+    ranges: FxHashMap<(ObjectSlot, u64, u64), Arc<Flight>>,
+}
+
+/// The next stretch of a read, as it stands now.
+pub(super) enum Leg<K> {
+    /// So many pieces are on shelves.
+    Kept(u32),
+    /// So many pieces are on their way.
+    Joined(Waiter, u32),
+    /// So many pieces are now claimed: the caller must start the flight, and keep what `K` says.
+    Claimed(Waiter, K, u32),
+    /// So many pieces are nowhere and nobody wants to keep them.
+    Unwanted(u32),
+}
+
+impl Flights {
+    /// Looks at the `count` pieces from `first` on and says how the first stretch of equals among them stands.
+    ///
+    /// All of it happens under the table's lock: a piece leaves the table only after it is on a shelf, so a piece
+    /// that is in neither place is really missing, and is claimed before anybody else looks.
+    pub(super) fn next_leg<K>(
+        self: &Arc<Self>,
+        stretch: &Stretch,
+        kept: impl Fn(PieceId) -> bool,
+        admit: impl FnOnce(Range<u32>) -> Option<K>,
+    ) -> Leg<K> {
+        let pieces = stretch.first.0..stretch.first.0 + stretch.count;
+        let mut table = self.table.lock();
+        if let Some(flight) = table.pieces.get(&stretch.first) {
+            let same = |piece: &u32| table.pieces.get(&PieceId(*piece)).is_some_and(|other| Arc::ptr_eq(other, flight));
+            let count = pieces.take_while(same).count() as u32;
+            return Leg::Joined(self.wait_for(flight), count);
+        }
+        let is_kept = kept(stretch.first);
+        let like_first = |piece: &u32| {
+            let piece = PieceId(*piece);
+            !table.pieces.contains_key(&piece) && kept(piece) == is_kept
+        };
+        let count = pieces.take_while(like_first).count() as u32;
+        if is_kept {
+            return Leg::Kept(count);
+        }
+        let Some(keeps) = admit(stretch.first.0..stretch.first.0 + count) else { return Leg::Unwanted(count) };
+        let end = (stretch.offset + u64::from(count) * stretch.piece_bytes).min(stretch.object_bytes);
+        let flight = Flight::new(stretch.object, stretch.offset..end, Some(stretch.first), stretch.piece_bytes);
+        let flight = Arc::new(flight);
+        for n in 0..count {
+            table.pieces.insert(PieceId(stretch.first.0 + n), Arc::clone(&flight));
+        }
+        Leg::Claimed(self.wait_for(&flight), keeps, count)
+    }
+
+    /// Joins the flight past the cache that reads exactly `range`, or makes it: then true, and the caller starts it.
+    pub(super) fn board(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, grid_bytes: u64) -> (Waiter, bool) {
+        let mut table = self.table.lock();
+        let mut new = false;
+        let flight = table.ranges.entry((object, range.start, range.end)).or_insert_with(|| {
+            new = true;
+            Arc::new(Flight::new(object, range, None, grid_bytes))
+        });
+        (self.wait_for(flight), new)
+    }
+
+    /// A piece is on its shelf, or will never be: from now on it is looked for there.
+    pub(super) fn landed(&self, flight: &Flight, piece: PieceId) {
+        self.table.lock().forget_piece(flight, piece);
+        self.landing.notify_waiters();
+    }
+
+    /// Waits until none of these pieces is on its way any more.
+    pub(super) async fn landed_all(&self, pieces: Range<u32>) {
+        loop {
+            let landing = self.landing.notified();
+            if !pieces.clone().any(|piece| self.table.lock().pieces.contains_key(&PieceId(piece))) {
+                return;
+            }
+            landing.await;
+        }
+    }
+
+    /// A flight is over: whatever of it did not arrive is free to be claimed again.
+    pub(super) fn ended(&self, flight: &Flight) {
+        self.table.lock().forget_unpublished(flight);
+        self.landing.notify_waiters();
+    }
+
+    fn wait_for(self: &Arc<Self>, flight: &Arc<Flight>) -> Waiter {
+        flight.waiters.fetch_add(1, Ordering::Relaxed);
+        Waiter { flight: Arc::clone(flight), table: Arc::clone(self) }
+    }
+
+    /// Counts under the table's lock, so that nobody joins a flight that is being abandoned.
+    fn leave(&self, flight: &Flight) {
+        let mut table = self.table.lock();
+        if flight.waiters.fetch_sub(1, Ordering::Relaxed) == 1 && flight.published() < flight.len() {
+            flight.abandoned.cancel();
+            table.forget_unpublished(flight);
+        }
+    }
+}
+
+impl Table {
+    fn forget_piece(&mut self, flight: &Flight, piece: PieceId) {
+        if self.pieces.get(&piece).is_some_and(|other| std::ptr::eq(&**other, flight)) {
+            self.pieces.remove(&piece);
+        }
+    }
+
+    fn forget_unpublished(&mut self, flight: &Flight) {
+        match flight.first_piece {
+            Some(first) => {
+                for n in flight.published() as u32..flight.len() as u32 {
+                    self.forget_piece(flight, PieceId(first.0 + n));
+                }
+            }
+            None => {
+                let key = (flight.object, flight.range.start, flight.range.end);
+                if self.ranges.get(&key).is_some_and(|other| std::ptr::eq(&**other, flight)) {
+                    self.ranges.remove(&key);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! How a read is answered: from shelves, from flights, from new flights, in the order of its bytes.
+
+use super::{
+    Reply, Source,
+    dataset::Dataset,
+    flight::{Leg, Stretch, Waiter},
+};
+use crate::{
+    Error, Result,
+    budget::{Buffer, Permit},
+    id::{ObjectSlot, PieceId},
+    tier::ShelfRead,
+};
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// The longest range asked of the origin in one request; longer reads become several, in parallel.
+const REQUEST_BYTES: u64 = 4 << 20;
+/// Chunks that a stream has under way at first, and at most. It doubles whenever the reader had to wait.
+const AHEAD: (usize, usize) = (4, 16);
+/// Shelves may lose what they just had (evicted, damaged). After so many losses a read goes past the cache.
+const MAX_LOSSES: u32 = 4;
+
+/// A stretch of a read that has been begun.
+#[derive(Debug)]
+enum Part {
+    /// It was on shelves when last looked at.
+    Kept { range: Range<u64>, permit: Permit },
+    /// It is on its way.
+    Flying { range: Range<u64>, waiter: Waiter, source: Source },
+}
+
+/// What a read waited for, to be told when it was slow.
+#[derive(Debug, Default)]
+struct Waits {
+    budget: Duration,
+    disk: Duration,
+    origin: Duration,
+}
+
+/// How a try to fill a buffer from the shelves ended.
+enum Fill {
+    Done(Source),
+    WouldBlock,
+    Lost,
+}
+
+impl Dataset {
+    /// The longest range one [`Dataset::read`] takes; longer ones are streamed.
+    pub const MAX_READ_BYTES: u64 = 8 << 20;
+
+    /// Fills `buf` from the cache on this thread, if that is possible without waiting: the warm path.
+    /// None means ask [`Dataset::read`]. The caller has checked the range against the object's size.
+    pub fn try_read(self: &Arc<Self>, object: ObjectSlot, offset: u64, buf: &mut [u8]) -> Option<Source> {
+        match self.fill(object, offset, buf, false) {
+            Fill::Done(source) => {
+                self.counters.served(source, buf.len() as u64);
+                Some(source)
+            }
+            Fill::WouldBlock | Fill::Lost => None,
+        }
+    }
+
+    /// Reads a range of an object of at most [`Dataset::MAX_READ_BYTES`], from the cache or the origin.
+    pub async fn read(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<Reply> {
+        self.check(object, &range)?;
+        if range.end - range.start > Self::MAX_READ_BYTES {
+            return Err(Error::Invalid(format!(
+                "one read takes at most {} bytes; read longer ranges as a stream",
+                Self::MAX_READ_BYTES
+            )));
+        }
+        let began = Instant::now();
+        let mut waits = Waits::default();
+        let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
+        waits.budget = began.elapsed();
+        let parts = self.begin(object, range.clone(), permit);
+        let reply = self.finish(object, range, parts, &mut waits).await;
+        self.log_if_slow(object, began.elapsed(), &waits);
+        reply
+    }
+
+    /// Reads a range of any length, in order, fetching ahead as far as it pays and the budget allows.
+    pub fn read_stream(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> BoxStream<'static, Result<Reply>> {
+        if let Err(error) = self.check(object, &range) {
+            return Box::pin(stream::once(async { Err(error) }));
+        }
+        let ahead = Ahead {
+            dataset: Arc::clone(self),
+            object,
+            next: range.start,
+            end: range.end,
+            under_way: VecDeque::new(),
+            width: AHEAD.0,
+        };
+        Box::pin(stream::try_unfold(
+            ahead,
+            |mut ahead| async move { Ok(ahead.next().await?.map(|reply| (reply, ahead))) },
+        ))
+    }
+
+    fn check(&self, object: ObjectSlot, range: &Range<u64>) -> Result<()> {
+        if self.shared.closing.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        let objects = self.objects();
+        if object.0 >= objects.len() {
+            return Err(Error::NotFound(format!("no object {} in dataset {:?}", object.0, self.config().name)));
+        }
+        let size = objects.size(object);
+        if range.start > range.end || range.end > size {
+            return Err(Error::Invalid(format!(
+                "bytes {}..{} are not in {:?}, which has {size} bytes",
+                range.start,
+                range.end,
+                objects.path(object)
+            )));
+        }
+        Ok(())
+    }
+
+    /// The memory a read of `range` may need: all the pieces it touches.
+    fn cover_bytes(&self, object: ObjectSlot, range: &Range<u64>) -> u64 {
+        let objects = self.objects.load();
+        let piece_bytes = u64::from(objects.piece_bytes());
+        range.end.next_multiple_of(piece_bytes).min(objects.size(object)) - range.start / piece_bytes * piece_bytes
+    }
+
+    /// Looks where each stretch of `range` is, and sends flights for what is nowhere. Never waits.
+    fn begin(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, mut permit: Permit) -> VecDeque<Part> {
+        let objects = self.objects();
+        let piece_bytes = u64::from(objects.piece_bytes());
+        let first = objects.first_piece(object);
+        let mut parts = VecDeque::new();
+        let mut at = range.start;
+        while at < range.end {
+            let index = at / piece_bytes;
+            let stretch = Stretch {
+                object,
+                object_bytes: objects.size(object),
+                piece_bytes,
+                first: PieceId(first.0 + index as u32),
+                count: (range.end.div_ceil(piece_bytes) - index).min(REQUEST_BYTES / piece_bytes) as u32,
+                offset: index * piece_bytes,
+            };
+            let until = |count: u32| at..((index + u64::from(count)) * piece_bytes).min(range.end);
+            let part = match self.flights.next_leg(&stretch, |piece| self.holds(piece), |run| self.admit(run)) {
+                Leg::Kept(count) => {
+                    let range = until(count);
+                    Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
+                }
+                Leg::Joined(waiter, count) => Part::Flying { range: until(count), waiter, source: Source::Joined },
+                Leg::Claimed(waiter, keeps, count) => {
+                    let bytes = waiter.flight.range.end - waiter.flight.range.start;
+                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
+                    Part::Flying { range: until(count), waiter, source: Source::Origin }
+                }
+                Leg::Unwanted(count) => self.pass_by(object, until(count), piece_bytes, &mut permit),
+            };
+            at = match &part {
+                Part::Kept { range, .. } | Part::Flying { range, .. } => range.end,
+            };
+            parts.push_back(part);
+        }
+        parts
+    }
+
+    /// Fetches exactly `range`, past the cache.
+    fn pass_by(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, piece_bytes: u64, permit: &mut Permit) -> Part {
+        let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes);
+        if new {
+            self.launch(Arc::clone(&waiter.flight), Vec::new(), permit.split(range.end - range.start));
+        }
+        let source = if new { Source::Bypass } else { Source::Joined };
+        Part::Flying { range, waiter, source }
+    }
+
+    async fn finish(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        range: Range<u64>,
+        parts: VecDeque<Part>,
+        waits: &mut Waits,
+    ) -> Result<Reply> {
+        let reply = self.gather(object, parts, waits).await;
+        match &reply {
+            Ok(reply) => self.counters.served(reply.source, range.end - range.start),
+            Err(_) => drop(self.counters.failed.fetch_add(1, Relaxed)),
+        }
+        reply
+    }
+
+    async fn gather(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        mut parts: VecDeque<Part>,
+        waits: &mut Waits,
+    ) -> Result<Reply> {
+        let mut segments: Vec<Bytes> = Vec::new();
+        let mut slowest = Source::Tier(self.stocks[0].1.medium);
+        let mut losses = 0;
+        while let Some(part) = parts.pop_front() {
+            let began = Instant::now();
+            match part {
+                Part::Kept { range, permit } => {
+                    let kept = self.read_kept(object, range.clone(), permit).await?;
+                    waits.disk += began.elapsed();
+                    match kept {
+                        Ok((bytes, source)) => {
+                            segments.push(bytes);
+                            slowest = slowest.max(source);
+                        }
+                        Err(mut permit) => {
+                            losses += 1;
+                            let again = if losses > MAX_LOSSES {
+                                let piece_bytes = u64::from(self.objects().piece_bytes());
+                                VecDeque::from([self.pass_by(object, range, piece_bytes, &mut permit)])
+                            } else {
+                                self.begin(object, range, permit)
+                            };
+                            again.into_iter().rev().for_each(|part| parts.push_front(part));
+                        }
+                    }
+                }
+                Part::Flying { range, waiter, source } => {
+                    segments.extend(waiter.wait(range).await?);
+                    waits.origin += began.elapsed();
+                    slowest = slowest.max(source);
+                }
+            }
+        }
+        Ok(Reply { segments, source: slowest })
+    }
+
+    /// Reads what was on shelves a moment ago; gives the permit back if it no longer is.
+    async fn read_kept(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        range: Range<u64>,
+        permit: Permit,
+    ) -> Result<Result<(Bytes, Source), Permit>> {
+        let mut buffer: Buffer = permit.buffer((range.end - range.start) as usize);
+        let mut fill = self.fill(object, range.start, buffer.as_mut(), false);
+        if matches!(fill, Fill::WouldBlock) {
+            let dataset = Arc::clone(self);
+            let work = move || {
+                let fill = dataset.fill(object, range.start, buffer.as_mut(), true);
+                (buffer, fill)
+            };
+            (buffer, fill) = self.shared.reads.run(work).await?;
+        }
+        Ok(match fill {
+            Fill::Done(source) => Ok((buffer.freeze(), source)),
+            Fill::WouldBlock | Fill::Lost => Err(buffer.into_permit()),
+        })
+    }
+
+    /// Fills `buf` from the shelves: from one if it has it all, else piece by piece.
+    fn fill(self: &Arc<Self>, object: ObjectSlot, offset: u64, buf: &mut [u8], wait: bool) -> Fill {
+        if buf.is_empty() {
+            return Fill::Done(Source::Tier(self.stocks[0].1.medium));
+        }
+        let objects = self.objects.load();
+        let piece_bytes = u64::from(objects.piece_bytes());
+        let first_piece = objects.first_piece(object).0;
+        let pieces = |from: u64, len: usize| {
+            first_piece + (from / piece_bytes) as u32..first_piece + (from + len as u64).div_ceil(piece_bytes) as u32
+        };
+        match self.fill_from_one(object, offset, buf, wait, pieces(offset, buf.len())) {
+            Fill::Lost if pieces(offset, buf.len()).len() > 1 => {}
+            fill => return fill,
+        }
+        let mut slowest = Source::Tier(self.stocks[0].1.medium);
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let len = ((at / piece_bytes + 1) * piece_bytes - at).min(rest.len() as u64) as usize;
+            let (part, behind) = rest.split_at_mut(len);
+            match self.fill_from_one(object, at, part, wait, pieces(at, len)) {
+                Fill::Done(source) => slowest = slowest.max(source),
+                fill => return fill,
+            }
+            at += len as u64;
+            rest = behind;
+        }
+        Fill::Done(slowest)
+    }
+
+    fn fill_from_one(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        offset: u64,
+        buf: &mut [u8],
+        wait: bool,
+        pieces: Range<u32>,
+    ) -> Fill {
+        for (level, (_, stock)) in self.stocks.iter().enumerate() {
+            match stock.shelf.read(object, offset, buf, wait) {
+                ShelfRead::Done => {
+                    stock.hit(pieces.clone());
+                    if level > 0 {
+                        pieces.for_each(|piece| self.promote_soon(level, PieceId(piece)));
+                    }
+                    return Fill::Done(Source::Tier(stock.medium));
+                }
+                ShelfRead::WouldBlock => return Fill::WouldBlock,
+                ShelfRead::Missing => {}
+                ShelfRead::Corrupt => {
+                    let lost = stock.forget_lost();
+                    self.counters.corrupt_pieces.fetch_add(lost, Relaxed);
+                    tracing::warn!(
+                        dataset = self.config().name,
+                        pieces = lost,
+                        "cached bytes were damaged and are fetched again"
+                    );
+                }
+            }
+        }
+        Fill::Lost
+    }
+
+    fn log_if_slow(&self, object: ObjectSlot, took: Duration, waits: &Waits) {
+        if took > self.shared.slow_read {
+            tracing::warn!(
+                dataset = self.config().name,
+                path = self.objects().path(object),
+                ?took,
+                waited_for_budget = ?waits.budget,
+                waited_for_disk = ?waits.disk,
+                waited_for_origin = ?waits.origin,
+                "slow read"
+            );
+        }
+    }
+}
+
+/// A long read: the chunk that is due, and those begun ahead of it.
+struct Ahead {
+    dataset: Arc<Dataset>,
+    object: ObjectSlot,
+    next: u64,
+    end: u64,
+    under_way: VecDeque<(Range<u64>, VecDeque<Part>)>,
+    width: usize,
+}
+
+impl Ahead {
+    async fn next(&mut self) -> Result<Option<Reply>> {
+        let began = Instant::now();
+        let mut waits = Waits::default();
+        if self.under_way.is_empty() {
+            if self.next >= self.end {
+                return Ok(None);
+            }
+            let permit =
+                self.dataset.shared.budget.acquire(self.dataset.cover_bytes(self.object, &self.next_chunk())).await?;
+            waits.budget = began.elapsed();
+            self.begin(permit);
+        }
+        while self.under_way.len() < self.width && self.next < self.end {
+            let cover = self.dataset.cover_bytes(self.object, &self.next_chunk());
+            let Some(permit) = self.dataset.shared.budget.try_acquire(cover) else { break };
+            self.begin(permit);
+        }
+        let Some((range, parts)) = self.under_way.pop_front() else { return Ok(None) };
+        let reply = self.dataset.finish(self.object, range, parts, &mut waits).await?;
+        if !waits.origin.is_zero() && waits.origin > Duration::from_micros(200) {
+            self.width = (self.width * 2).min(AHEAD.1);
+        }
+        self.dataset.log_if_slow(self.object, began.elapsed(), &waits);
+        Ok(Some(reply))
+    }
+
+    fn next_chunk(&self) -> Range<u64> {
+        self.next..((self.next / REQUEST_BYTES + 1) * REQUEST_BYTES).min(self.end)
+    }
+
+    fn begin(&mut self, permit: Permit) {
+        let range = self.next_chunk();
+        self.next = range.end;
+        let parts = self.dataset.begin(self.object, range.clone(), permit);
+        self.under_way.push_back((range, parts));
+    }
+}

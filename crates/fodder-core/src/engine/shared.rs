@@ -1,0 +1,55 @@
+//! What all datasets of a node share: memory, threads, tasks, and the word to stop.
+
+use super::disk::Disk;
+use crate::{Result, budget::Budget, config::EngineConfig};
+use std::{sync::Arc, time::Duration};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Fetched bytes go to the tiers on these threads.
+const WRITE_THREADS: usize = 4;
+/// Reads that must wait for a disk do so on these.
+const READ_THREADS: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) budget: Budget,
+    pub(super) reads: Disk,
+    pub(super) writes: Disk,
+    /// Promotions and checks: work that nobody waits for.
+    pub(super) moves: Disk,
+    pub(super) tasks: TaskTracker,
+    pub(super) closing: CancellationToken,
+    pub(super) slow_read: Duration,
+}
+
+impl Shared {
+    pub(super) fn start(config: &EngineConfig) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            budget: Budget::new(config.memory_budget_bytes),
+            reads: Disk::start("read", READ_THREADS, 256)?,
+            writes: Disk::start("write", WRITE_THREADS, 256)?,
+            moves: Disk::start("move", 1, 64)?,
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            slow_read: config.slow_read,
+        }))
+    }
+
+    /// Runs a task until it ends or the node stops.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let closing = self.closing.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Finishes what the disk threads have queued, and ends them.
+    pub(super) fn close(&self) {
+        for disk in [&self.moves, &self.reads, &self.writes] {
+            disk.close();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The space of one tier, shared by the stocks of many datasets.
+//!
+//! Who makes room, in this order: objects that no snapshot has any more; datasets that nobody reads, the longest
+//! idle first; datasets that hold more than their share, if the newcomer's has less than its own; at last the
+//! newcomer's own policy, which may rather keep the newcomer out.
+
+use super::stock::Stock;
+use crate::{
+    id::PieceId,
+    tier::{Health, Reservation, Tier},
+};
+use fodder_policy::Pressure;
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// Evictions for one newcomer. More than that means the space goes elsewhere (a disk that others fill), and the newcomer stays out.
+const MAX_EVICTIONS: usize = 256;
+
+/// Where an admitted piece will go.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Its space is set aside.
+    Reserved(Reservation),
+    /// Its space will be made when its bytes are there.
+    ToMake,
+}
+
+/// One tier and everyone who keeps something in it.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) tier: Arc<Tier>,
+    stocks: RwLock<Vec<Arc<Stock>>>,
+}
+
+impl Space {
+    pub(super) fn new(tier: Arc<Tier>) -> Self {
+        Self { tier, stocks: RwLock::default() }
+    }
+
+    pub(super) fn join(&self, stock: Arc<Stock>) {
+        self.stocks.write().push(stock);
+    }
+
+    pub(super) fn leave(&self, stock: &Arc<Stock>) {
+        self.stocks.write().retain(|other| !Arc::ptr_eq(other, stock));
+    }
+
+    /// Decides whether a piece that was missed shall be kept here.
+    pub(super) fn admit(&self, stock: &Arc<Stock>, piece: PieceId, bytes: u32) -> Option<Place> {
+        if self.tier.health() != Health::Ok {
+            return None;
+        }
+        let cost = stock.shelf.cost(piece);
+        let under_cap = stock.used_bytes() + cost <= stock.cap_bytes();
+        if under_cap && let Some(reservation) = stock.shelf.reserve(cost) {
+            return stock.admits(piece, bytes, true).then_some(Place::Reserved(reservation));
+        }
+        let room = stock.has_retired() || (under_cap && self.yielding_to(stock, cost).is_some());
+        stock.admits(piece, bytes, room).then_some(Place::ToMake)
+    }
+
+    /// Makes room for a piece that was admitted. None if it must stay out after all.
+    ///
+    /// `demote` is offered every victim of the dataset's own policy before it is dropped.
+    pub(super) fn make_room(&self, stock: &Arc<Stock>, cost: u64, demote: impl Fn(PieceId)) -> Option<Reservation> {
+        for _ in 0..MAX_EVICTIONS {
+            if self.tier.health() != Health::Ok || cost > self.tier.quota_bytes().min(stock.cap_bytes()) {
+                return None;
+            }
+            let under_cap = stock.used_bytes() + cost <= stock.cap_bytes();
+            if under_cap && let Some(reservation) = stock.shelf.reserve(cost) {
+                return Some(reservation);
+            }
+            if stock.evict_retired() || (under_cap && self.others_give_way(stock, cost)) {
+                continue;
+            }
+            let victim = stock.next_victim(Pressure::Newcomer)?;
+            demote(victim);
+            stock.evict(victim);
+        }
+        None
+    }
+
+    fn others_give_way(&self, stock: &Arc<Stock>, cost: u64) -> bool {
+        let retired = self.stocks.read().iter().find(|other| other.has_retired()).cloned();
+        if retired.is_some_and(|other| other.evict_retired()) {
+            return true;
+        }
+        let Some(other) = self.yielding_to(stock, cost) else { return false };
+        other.next_victim(Pressure::Yield).is_some_and(|victim| {
+            other.evict(victim);
+            true
+        })
+    }
+
+    /// The stock that owes its space to `stock` before any other.
+    fn yielding_to(&self, stock: &Arc<Stock>, cost: u64) -> Option<Arc<Stock>> {
+        let stocks = self.stocks.read();
+        let others = || stocks.iter().filter(|other| !Arc::ptr_eq(other, stock) && other.used_bytes() > 0);
+        if let Some(idle) = others().filter(|other| other.is_idle()).max_by_key(|other| other.idle_for()) {
+            return Some(Arc::clone(idle));
+        }
+        let fair = fair_share(self.tier.quota_bytes(), &stocks);
+        let share = |stock: &Stock| if stock.cap_bytes() == u64::MAX { fair } else { stock.cap_bytes() };
+        if stock.used_bytes() + cost > share(stock) {
+            return None;
+        }
+        let excess = |other: &Stock| other.used_bytes().saturating_sub(share(other));
+        others().filter(|other| excess(other) > 0).max_by_key(|other| excess(other)).cloned()
+    }
+}
+
+/// What each dataset without a quota of its own may count on: an equal part of what the quotas leave.
+fn fair_share(tier_bytes: u64, stocks: &[Arc<Stock>]) -> u64 {
+    let capped: u64 = stocks.iter().map(|stock| stock.cap_bytes()).filter(|cap| *cap != u64::MAX).sum();
+    let free = stocks.iter().filter(|stock| stock.cap_bytes() == u64::MAX).count() as u64;
+    tier_bytes.saturating_sub(capped).checked_div(free).unwrap_or(tier_bytes)
+}

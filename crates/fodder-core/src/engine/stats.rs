@@ -1,0 +1,152 @@
+//! What is counted, and how a node describes itself.
+
+use super::Source;
+use crate::config::{DatasetConfig, Medium};
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts of one dataset since the node started. A *read* is one item, or one chunk of a long stream.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct DatasetStats {
+    /// Reads answered from a tier in memory alone.
+    pub hits_mem: u64,
+    /// Reads answered from solid-state disks at the slowest.
+    pub hits_ssd: u64,
+    /// Reads answered from spinning disks at the slowest.
+    pub hits_hdd: u64,
+    /// Reads that joined a fetch which was under way.
+    pub joined: u64,
+    /// Reads that went to the origin and filled the cache.
+    pub origin: u64,
+    /// Reads that went to the origin past the cache.
+    pub bypass: u64,
+    /// Reads that failed.
+    pub failed: u64,
+    /// Bytes handed to readers.
+    pub bytes_served: u64,
+    /// Bytes fetched from the origin.
+    pub bytes_from_origin: u64,
+    /// Requests sent to the origin.
+    pub origin_requests: u64,
+    /// Pieces evicted.
+    pub evicted_pieces: u64,
+    /// Pieces whose bytes on disk were damaged or gone, and are fetched again.
+    pub corrupt_pieces: u64,
+}
+
+/// The counters behind [`DatasetStats`].
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    hits: [AtomicU64; 3],
+    joined: AtomicU64,
+    origin: AtomicU64,
+    bypass: AtomicU64,
+    pub(super) failed: AtomicU64,
+    bytes_served: AtomicU64,
+    pub(super) bytes_from_origin: AtomicU64,
+    pub(super) origin_requests: AtomicU64,
+    pub(super) evicted_pieces: AtomicU64,
+    pub(super) corrupt_pieces: AtomicU64,
+}
+
+impl Counters {
+    /// One read was answered.
+    pub(super) fn served(&self, source: Source, bytes: u64) {
+        let counter = match source {
+            Source::Tier(medium) => &self.hits[medium as usize],
+            Source::Joined => &self.joined,
+            Source::Origin => &self.origin,
+            Source::Bypass => &self.bypass,
+        };
+        counter.fetch_add(1, Relaxed);
+        self.bytes_served.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn snapshot(&self) -> DatasetStats {
+        DatasetStats {
+            hits_mem: self.hits[Medium::Mem as usize].load(Relaxed),
+            hits_ssd: self.hits[Medium::Ssd as usize].load(Relaxed),
+            hits_hdd: self.hits[Medium::Hdd as usize].load(Relaxed),
+            joined: self.joined.load(Relaxed),
+            origin: self.origin.load(Relaxed),
+            bypass: self.bypass.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            bytes_served: self.bytes_served.load(Relaxed),
+            bytes_from_origin: self.bytes_from_origin.load(Relaxed),
+            origin_requests: self.origin_requests.load(Relaxed),
+            evicted_pieces: self.evicted_pieces.load(Relaxed),
+            corrupt_pieces: self.corrupt_pieces.load(Relaxed),
+        }
+    }
+}
+
+/// How one dataset stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct DatasetStatus {
+    /// Its configuration; the origin is shown without credentials.
+    pub config: DatasetConfig,
+    /// The newest snapshot's id.
+    pub snapshot: String,
+    /// Items in the newest snapshot.
+    pub items: u64,
+    /// Objects in the newest snapshot.
+    pub objects: u32,
+    /// Bytes of all objects in the newest snapshot.
+    pub total_bytes: u64,
+    /// Bytes on disk charged to the dataset, over all tiers.
+    pub cached_bytes: u64,
+    /// Pieces that are cached.
+    pub cached_pieces: u64,
+    /// Pieces of all objects of the catalog.
+    pub pieces: u64,
+    /// What was counted.
+    pub stats: DatasetStats,
+}
+
+/// How one tier stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct TierStatus {
+    /// Its directory.
+    pub path: String,
+    /// What it is made of.
+    pub medium: Medium,
+    /// The most it may hold.
+    pub quota_bytes: u64,
+    /// What it holds.
+    pub used_bytes: u64,
+    /// `ok`, `unstable` (writes failed lately: reads only) or `down`.
+    pub health: &'static str,
+}
+
+/// How the engine stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct EngineStatus {
+    /// The tiers, fastest first.
+    pub tiers: Vec<TierStatus>,
+    /// The datasets by name.
+    pub datasets: Vec<DatasetStatus>,
+    /// Memory budget for bytes on their way.
+    pub budget_bytes: u64,
+    /// How much of it is in use.
+    pub budget_used_bytes: u64,
+}
+
+/// What an eviction by hand did.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct EvictReport {
+    /// Pieces that left.
+    pub pieces: u64,
+    /// Bytes on disk that were freed.
+    pub bytes: u64,
+}
+
+/// What re-reading the cache found.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct VerifyReport {
+    /// Pieces whose checksum matched.
+    pub good: u64,
+    /// Pieces that did not match, and were dropped.
+    pub corrupt: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+}

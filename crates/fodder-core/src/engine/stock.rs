@@ -1,0 +1,167 @@
+//! What one dataset holds in one tier: a shelf of bytes, and the policy that orders them.
+//!
+//! The shelf knows where bytes are, the policy who goes next; this is the only place where the two meet.
+
+use crate::{
+    config::Medium,
+    id::{ObjectSlot, PieceId},
+    tier::Shelf,
+};
+use fodder_policy::{Policy, Pressure, Residency};
+use parking_lot::Mutex;
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// A dataset that nobody has read for this long is idle: it yields its space before any other.
+const IDLE_AFTER: Duration = Duration::from_secs(600);
+
+/// One dataset's stock in one tier.
+#[derive(Debug)]
+pub(super) struct Stock {
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) medium: Medium,
+    policy: Mutex<Box<dyn Residency>>,
+    /// The most this dataset may hold here: `u64::MAX` where only its share bounds it.
+    cap_bytes: AtomicU64,
+    born: Instant,
+    /// Milliseconds after `born` at which it was last read.
+    last_read: AtomicU64,
+    /// Objects that the newest snapshot no longer has: first to go.
+    retired: Mutex<Vec<ObjectSlot>>,
+    evicted: AtomicU64,
+}
+
+impl Stock {
+    /// Puts a policy over what is on the shelf.
+    pub(super) fn new(shelf: Arc<Shelf>, medium: Medium, policy: Policy, cap_bytes: u64, piece_bytes: u32) -> Self {
+        let mut policy = policy.build();
+        for piece in shelf.pieces() {
+            policy.inserted(piece.0, piece_bytes);
+        }
+        Self {
+            shelf,
+            medium,
+            policy: Mutex::new(policy),
+            cap_bytes: AtomicU64::new(cap_bytes),
+            born: Instant::now(),
+            last_read: AtomicU64::new(0),
+            retired: Mutex::default(),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    /// Pieces were read from the shelf.
+    pub(super) fn hit(&self, pieces: Range<u32>) {
+        self.last_read.store(self.born.elapsed().as_millis() as u64, Relaxed);
+        let mut policy = self.policy.lock();
+        for piece in pieces {
+            policy.hit(piece);
+        }
+    }
+
+    /// Whether the policy wants a piece that was missed.
+    pub(super) fn admits(&self, piece: PieceId, bytes: u32, room: bool) -> bool {
+        self.policy.lock().admit(piece.0, bytes, room)
+    }
+
+    /// A piece was written to the shelf.
+    pub(super) fn inserted(&self, piece: PieceId, bytes: u32) {
+        self.policy.lock().inserted(piece.0, bytes);
+    }
+
+    /// The shelf lost pieces by itself (damaged, deleted behind our back). How many.
+    pub(super) fn forget_lost(&self) -> u64 {
+        let lost = self.shelf.drain_lost();
+        self.forget(&lost);
+        lost.len() as u64
+    }
+
+    /// Names who goes next, and has the policy forget it: the caller takes it off the shelf.
+    pub(super) fn next_victim(&self, pressure: Pressure) -> Option<PieceId> {
+        let mut policy = self.policy.lock();
+        let victim = policy.victim(pressure)?;
+        policy.removed(victim);
+        Some(PieceId(victim))
+    }
+
+    /// Takes a piece off the shelf. How many left with it (a sealed object leaves whole).
+    pub(super) fn evict(&self, piece: PieceId) -> u64 {
+        let left = self.shelf.evict(piece);
+        self.forget(&left);
+        self.policy.lock().removed(piece.0);
+        self.evicted.fetch_add(left.len() as u64, Relaxed);
+        left.len() as u64
+    }
+
+    /// Takes a whole object off the shelf. How many pieces left.
+    pub(super) fn evict_object(&self, object: ObjectSlot) -> u64 {
+        let left = self.shelf.evict_object(object);
+        self.forget(&left);
+        self.evicted.fetch_add(left.len() as u64, Relaxed);
+        left.len() as u64
+    }
+
+    /// Objects the newest snapshot no longer has: they go before anything else does.
+    pub(super) fn retire(&self, objects: &[ObjectSlot]) {
+        self.retired.lock().extend_from_slice(objects);
+    }
+
+    /// Drops the next retired object that holds anything. False if there is none.
+    pub(super) fn evict_retired(&self) -> bool {
+        loop {
+            let Some(object) = self.retired.lock().pop() else { return false };
+            if self.evict_object(object) > 0 {
+                return true;
+            }
+        }
+    }
+
+    pub(super) fn has_retired(&self) -> bool {
+        !self.retired.lock().is_empty()
+    }
+
+    pub(super) fn cap_bytes(&self) -> u64 {
+        self.cap_bytes.load(Relaxed)
+    }
+
+    pub(super) fn set_cap_bytes(&self, bytes: u64) {
+        self.cap_bytes.store(bytes, Relaxed);
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.shelf.used_bytes()
+    }
+
+    pub(super) fn evicted_pieces(&self) -> u64 {
+        self.evicted.load(Relaxed)
+    }
+
+    /// How long nobody has read it.
+    pub(super) fn idle_for(&self) -> Duration {
+        self.born.elapsed().saturating_sub(Duration::from_millis(self.last_read.load(Relaxed)))
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle_for() > IDLE_AFTER
+    }
+
+    /// Bytes of memory its policy holds.
+    pub(super) fn policy_memory_bytes(&self) -> usize {
+        self.policy.lock().memory_bytes()
+    }
+
+    fn forget(&self, pieces: &[PieceId]) {
+        if !pieces.is_empty() {
+            let mut policy = self.policy.lock();
+            for piece in pieces {
+                policy.removed(piece.0);
+            }
+        }
+    }
+}

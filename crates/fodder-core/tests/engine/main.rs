@@ -1,0 +1,6 @@
+//! The engine over real origins and real tiers, against naive models.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+
+mod flights;
+mod model;
+mod world;
