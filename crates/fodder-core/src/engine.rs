@@ -19,7 +19,7 @@ use crate::{
     catalog::Catalog,
     config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig},
     origin::{Origin, OriginOptions},
-    tier::{Health, Tier},
+    tier::Health,
 };
 use bytes::Bytes;
 use lock::DirLock;
@@ -82,7 +82,7 @@ impl Engine {
             tiers.push(default_tier(&config)?);
         }
         tiers.sort_by_key(|tier| tier.medium);
-        let open = move || tiers.iter().map(|tier| Tier::open(tier).map(Space::new).map(Arc::new)).collect();
+        let open = move || tiers.iter().map(|tier| Space::open(tier).map(Arc::new)).collect();
         let spaces: Result<Vec<_>> =
             tokio::task::spawn_blocking(open).await.map_err(|e| Error::Internal(e.to_string()))?;
         Ok(Arc::new(Self {
@@ -173,7 +173,7 @@ impl Engine {
     /// How the engine stands.
     pub fn status(&self) -> EngineStatus {
         let tier = |space: &Arc<Space>| TierStatus {
-            path: space.tier.path().display().to_string(),
+            path: space.path.display().to_string(),
             medium: space.tier.medium(),
             quota_bytes: space.tier.quota_bytes(),
             used_bytes: space.tier.used_bytes(),

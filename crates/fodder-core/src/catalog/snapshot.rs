@@ -244,6 +244,11 @@ impl Snapshot {
         (name == path.as_bytes()).then_some(slot)
     }
 
+    /// Its objects, in path order.
+    pub fn objects(&self) -> impl Iterator<Item = ObjectSlot> + '_ {
+        (0..self.object_count()).map(|rank| self.slot_at(rank))
+    }
+
     /// The object at a position in path order.
     pub(super) fn slot_at(&self, rank: u32) -> ObjectSlot {
         self.paths.get(rank)

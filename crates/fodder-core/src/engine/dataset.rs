@@ -73,7 +73,7 @@ impl Dataset {
             refreshing: tokio::sync::Mutex::default(),
             refresh_asked: AtomicBool::new(false),
         };
-        dataset.set_caps();
+        dataset.follow_snapshot();
         Ok(Arc::new(dataset))
     }
 
@@ -144,20 +144,19 @@ impl Dataset {
     /// Looks for new, changed and removed objects; what is gone is the first to make room.
     pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
-        let (report, retired) = self.catalog.refresh(&self.origin).await?;
+        let report = self.catalog.refresh(&self.origin).await?;
         let objects = self.catalog.objects();
         for (_, stock) in &self.stocks {
             stock.shelf.grow(Arc::clone(&objects) as _);
-            stock.retire(&retired);
         }
         self.objects.store(objects);
-        self.set_caps();
+        self.follow_snapshot();
         Ok(report)
     }
 
-    /// Asks for a refresh in the background, because a reader met an object that had changed.
+    /// A reader met an object that had changed: a dataset that refreshes by itself does so now.
     pub(super) fn refresh_soon(self: &Arc<Self>) {
-        if self.refresh_asked.swap(true, Relaxed) {
+        if self.config.refresh_interval.is_none() || self.refresh_asked.swap(true, Relaxed) {
             return;
         }
         let dataset = Arc::clone(self);
@@ -213,7 +212,7 @@ impl Dataset {
     fn verify_now(&self) -> VerifyReport {
         let mut report = VerifyReport::default();
         for (_, stock) in &self.stocks {
-            let shelf = stock.shelf.verify();
+            let shelf = stock.shelf.verify(|_| !self.shared.closing.is_cancelled());
             report.good += shelf.good;
             report.corrupt += shelf.corrupt;
             report.bytes += shelf.bytes;
@@ -277,6 +276,19 @@ impl Dataset {
 
     fn cached_bytes(&self) -> u64 {
         self.stocks.iter().map(|(_, stock)| stock.used_bytes()).sum()
+    }
+
+    /// What follows from the newest snapshot: what is no longer in it, and how much the dataset may hold.
+    fn follow_snapshot(&self) {
+        let snapshot = self.snapshot();
+        let mut live = vec![false; self.objects.load().len() as usize];
+        snapshot.objects().for_each(|object| live[object.0 as usize] = true);
+        let dead = live.iter().enumerate().filter(|(_, live)| !**live);
+        let retired: Vec<_> = dead.map(|(slot, _)| ObjectSlot(slot as u32)).collect();
+        for (_, stock) in &self.stocks {
+            stock.retire(retired.clone());
+        }
+        self.set_caps();
     }
 
     /// Spreads the dataset's quota over the tiers, the fastest first.

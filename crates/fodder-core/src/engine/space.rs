@@ -6,12 +6,14 @@
 
 use super::stock::Stock;
 use crate::{
+    Result,
+    config::TierConfig,
     id::PieceId,
     tier::{Health, Reservation, Tier},
 };
 use fodder_policy::Pressure;
 use parking_lot::RwLock;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 /// Evictions for one newcomer. More than that means the space goes elsewhere (a disk that others fill), and the newcomer stays out.
 const MAX_EVICTIONS: usize = 256;
@@ -29,12 +31,13 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) tier: Arc<Tier>,
+    pub(super) path: PathBuf,
     stocks: RwLock<Vec<Arc<Stock>>>,
 }
 
 impl Space {
-    pub(super) fn new(tier: Arc<Tier>) -> Self {
-        Self { tier, stocks: RwLock::default() }
+    pub(super) fn open(config: &TierConfig) -> Result<Self> {
+        Ok(Self { tier: Tier::open(config)?, path: config.path.clone(), stocks: RwLock::default() })
     }
 
     pub(super) fn join(&self, stock: Arc<Stock>) {

@@ -107,9 +107,9 @@ impl Stock {
         left.len() as u64
     }
 
-    /// Objects the newest snapshot no longer has: they go before anything else does.
-    pub(super) fn retire(&self, objects: &[ObjectSlot]) {
-        self.retired.lock().extend_from_slice(objects);
+    /// Says which objects the newest snapshot does not have: they go before anything else does.
+    pub(super) fn retire(&self, objects: Vec<ObjectSlot>) {
+        *self.retired.lock() = objects;
     }
 
     /// Drops the next retired object that holds anything. False if there is none.

@@ -117,12 +117,17 @@ impl World {
 
 /// Reads a range by whichever way fits.
 pub async fn read(dataset: &Arc<Dataset>, object: ObjectSlot, range: Range<u64>, stream: bool) -> Result<Vec<u8>> {
-    let replies = if stream {
-        dataset.read_stream(object, range).try_collect::<Vec<_>>().await?
+    let mut bytes = Vec::new();
+    if stream {
+        let mut replies = dataset.read_stream(object, range);
+        while let Some(reply) = replies.try_next().await? {
+            reply.segments.iter().for_each(|segment| bytes.extend_from_slice(segment));
+        }
     } else {
-        vec![dataset.read(object, range).await?]
-    };
-    Ok(replies.iter().flat_map(|reply| &reply.segments).flat_map(|bytes| bytes.iter().copied()).collect())
+        let reply = dataset.read(object, range).await?;
+        reply.segments.iter().for_each(|segment| bytes.extend_from_slice(segment));
+    }
+    Ok(bytes)
 }
 
 /// Whether a failed read may be put down to the origin and not to the cache.
