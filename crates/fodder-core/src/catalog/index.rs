@@ -52,7 +52,7 @@ impl Fresh {
     async fn read_shards(&mut self, layout: &Layout, others: bool, source: &dyn Source) -> Result<()> {
         let (mut records, mut problems, mut shards, mut first) = (Vec::new(), Vec::new(), 0, None);
         {
-            let entries = self.picked.iter().map(|index| self.listing.entry(*index));
+            let entries = self.picked.iter().copied().map(|index| self.listing.entry(index));
             let reading = entries.map(|entry| read_shard(layout, entry, source));
             let mut lists = futures::stream::iter(reading).buffered(PARALLEL);
             while let Some(found) = lists.try_next().await? {

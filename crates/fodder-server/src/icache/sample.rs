@@ -74,7 +74,7 @@ impl Samples {
     /// A sample that is cached, or the last one that was looked at and is not. The snapshot must not be empty.
     pub(super) fn any_cached(
         &self,
-        dataset: &Dataset,
+        dataset: &std::sync::Arc<Dataset>,
         snapshot: &Snapshot,
     ) -> Result<Result<(ItemId, Bytes, Source), ItemId>> {
         let mut buffer = Vec::new();
