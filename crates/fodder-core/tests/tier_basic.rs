@@ -41,6 +41,7 @@ fn what_was_written_is_read_back_from_any_offset() {
     assert_eq!(shelf.read(ObjectSlot(0), 5, &mut [0; 6], true), ShelfRead::Missing, "past the end");
     assert_eq!(shelf.read(ObjectSlot(99), 0, &mut [0; 6], true), ShelfRead::Missing);
     assert_quota(&tier, home.path());
+    assert_eq!(real_du(home.path()), du(home.path()));
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_restart_finds_everything_unverified_and_checks_it_once() {
         assert!(shelf.used_bytes() < used);
         tier.close();
         assert_eq!(shelf.read(ObjectSlot(0), 5, &mut buf, true), ShelfRead::Missing, "closed");
-        assert!(matches!(shelf.reserve(1), None));
+        assert!(shelf.reserve(1).is_none());
     }
 }
 
@@ -299,7 +300,7 @@ fn an_object_larger_than_a_file_can_be_is_an_error_and_not_a_fault() {
 fn the_index_stays_short_under_churn_and_is_right_afterwards() {
     let home = tempfile::tempdir().unwrap();
     let world = World::new(&[5000; 200]);
-    let tier = open(home.path(), 64 << 20);
+    let tier = open_unsynced(home.path(), 64 << 20);
     let shelf = tier.attach("birds", world.table()).unwrap();
     for round in 0..30 {
         world.fill_all(&shelf);
@@ -314,7 +315,7 @@ fn the_index_stays_short_under_churn_and_is_right_afterwards() {
     let here = shelf.pieces();
     assert!(std::fs::metadata(home.path().join("t/index.log")).unwrap().len() < 200 << 10);
     tier.abandon();
-    let tier = open(home.path(), 64 << 20);
+    let tier = open_unsynced(home.path(), 64 << 20);
     let shelf = tier.attach("birds", world.table()).unwrap();
     assert_eq!(shelf.pieces(), here);
     assert_eq!(shelf.verify(|_| true).corrupt, 0);

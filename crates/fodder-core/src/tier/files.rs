@@ -78,7 +78,7 @@ impl Files {
 
     fn set(&self, shelf: u16, slot: u32) -> &Mutex<Set> {
         let mixed = (u64::from(shelf) << 32 | u64::from(slot)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.sets[(mixed * self.sets.len() as u64 >> 32) as usize]
+        &self.sets[((mixed * self.sets.len() as u64) >> 32) as usize]
     }
 
     /// The kept file of an object: the one short lock of a warm hit.

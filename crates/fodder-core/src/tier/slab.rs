@@ -9,11 +9,12 @@ const MIDDLE: usize = 1 << 9;
 const TOP: usize = 1 << 9;
 
 type Chunk<T> = OnceLock<Box<[T]>>;
+type Middle<T> = OnceLock<Box<[Chunk<T>]>>;
 
 /// Up to 2³² values in chunks that are made when first needed.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    top: Box<[OnceLock<Box<[Chunk<T>]>>]>,
+    top: Box<[Middle<T>]>,
 }
 
 impl<T: Default> Slab<T> {

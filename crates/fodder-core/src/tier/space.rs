@@ -25,12 +25,7 @@ const DISK_BYTES: u64 = 64 << 20;
 /// What a piece is charged: its blocks and, in a file of several pieces, its share of the extent tree.
 pub(super) fn piece_bytes(size: u64, index: u32, grid: u32, block: u64) -> u64 {
     let share = if size > u64::from(grid) { block / EXTENTS } else { 0 };
-    piece_blocks(size, index, grid, block) + share
-}
-
-/// Blocks of one piece.
-pub(super) fn piece_blocks(size: u64, index: u32, grid: u32, block: u64) -> u64 {
-    piece_len(size, index, grid).next_multiple_of(block)
+    piece_len(size, index, grid).next_multiple_of(block) + share
 }
 
 /// Bytes of one piece: the grid, except for the object's last one.
@@ -194,8 +189,8 @@ mod tests {
 
     #[test]
     fn small_files_cost_their_blocks_and_large_ones_their_extent_tree_too() {
-        assert_eq!(piece_blocks(1, 0, 1 << 20, 4096), 4096);
-        assert_eq!(piece_blocks((1 << 20) + 1, 1, 1 << 20, 4096), 4096);
+        assert_eq!(piece_bytes(1, 0, 1 << 20, 4096), 4096);
+        assert_eq!(piece_bytes((1 << 20) + 1, 1, 1 << 20, 4096), 4096 + 64);
         assert_eq!(file_bytes(16_384, 4096), 0);
         assert_eq!(file_bytes(16_385, 4096), 4096);
         assert_eq!(piece_bytes(100_000, 0, 1 << 20, 4096), 102_400);

@@ -84,12 +84,8 @@ impl Record {
             }
             FORGET => Record::Forget { dataset },
             PIECES => {
-                let key = FileKey(array(take(from, 16)?));
-                let size = u64::from_le_bytes(array(take(from, 8)?));
-                let first = u32::from_le_bytes(array(take(from, 4)?));
-                let crcs = take(from, 4 * count)?.chunks_exact(4).map(|crc| u32::from_le_bytes(array(crc))).collect();
-                first.checked_add(count as u32)?;
-                Record::Pieces { dataset, key, size, first, crcs }
+                let run = Run::decode(from, dataset, count)?;
+                Record::Pieces { dataset, key: run.key, size: run.size, first: run.first, crcs: run.crcs().collect() }
             }
             DROP_PIECE => {
                 let key = FileKey(array(take(from, 16)?));
@@ -100,6 +96,38 @@ impl Record {
             CLOSED => Record::Closed,
             _ => return None,
         })
+    }
+}
+
+/// A [`Record::Pieces`] as it lies in the log: a start reads millions of them, and none needs memory of its own.
+pub(super) struct Run<'a> {
+    pub(super) dataset: u16,
+    pub(super) key: FileKey,
+    pub(super) size: u64,
+    pub(super) first: u32,
+    crcs: &'a [u8],
+}
+
+impl<'a> Run<'a> {
+    /// Takes one off the front, if the next record is one.
+    pub(super) fn next(from: &mut &'a [u8]) -> Option<Self> {
+        let &[PIECES, count, low, high, ..] = *from else { return None };
+        let mut rest = &from[4..];
+        let run = Self::decode(&mut rest, u16::from_le_bytes([low, high]), usize::from(count))?;
+        *from = rest;
+        Some(run)
+    }
+
+    fn decode(from: &mut &'a [u8], dataset: u16, count: usize) -> Option<Self> {
+        let key = FileKey(array(take(from, 16)?));
+        let size = u64::from_le_bytes(array(take(from, 8)?));
+        let first = u32::from_le_bytes(array(take(from, 4)?));
+        first.checked_add(count as u32)?;
+        Some(Self { dataset, key, size, first, crcs: take(from, 4 * count)? })
+    }
+
+    pub(super) fn crcs(&self) -> impl Iterator<Item = u32> + 'a {
+        self.crcs.chunks_exact(4).map(|crc| u32::from_le_bytes(array(crc)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the index log says after a start: for every dataset the files with their durable pieces.
 
-use super::{GROUP_HEADER, LONGEST_GROUP, Record, array, group_crc};
+use super::{GROUP_HEADER, LONGEST_GROUP, PIECE_RECORD, Record, array, group_crc, record::Run};
 use crate::id::FileKey;
 use rustc_hash::FxHashMap;
 use std::{
@@ -104,6 +104,21 @@ pub(in crate::tier) struct Replay {
 }
 
 impl Replay {
+    /// `most` is how many more files the log can speak of.
+    fn insert(&mut self, run: &Run<'_>, most: usize) -> Option<()> {
+        self.clean = false;
+        let files = &mut self.datasets.get_mut(usize::from(run.dataset))?.files;
+        if files.is_empty() {
+            files.reserve(most);
+        }
+        for (index, crc) in (run.first..).zip(run.crcs()) {
+            let new = || Found { size: run.size, pieces: Pieces::One(index, crc), claimed: AtomicBool::new(false) };
+            files.entry(number(run.key)).and_modify(|found| found.pieces.insert(index, crc)).or_insert_with(new);
+        }
+        Some(())
+    }
+
+    /// Everything but pieces, which are many.
     fn apply(&mut self, record: Record) -> Option<()> {
         self.clean = record == Record::Closed;
         match record {
@@ -119,14 +134,7 @@ impl Replay {
                 dataset.forgotten = true;
                 dataset.files = FoundFiles::default();
             }
-            Record::Pieces { dataset, key, size, first, crcs } => {
-                let files = &mut self.datasets.get_mut(usize::from(dataset))?.files;
-                for (index, crc) in (first..).zip(crcs) {
-                    files.entry(number(key)).and_modify(|found| found.pieces.insert(index, crc)).or_insert_with(|| {
-                        Found { size, pieces: Pieces::One(index, crc), claimed: AtomicBool::new(false) }
-                    });
-                }
-            }
+            Record::Pieces { .. } => return None,
             Record::DropPiece { dataset, key, index } => {
                 let files = &mut self.datasets.get_mut(usize::from(dataset))?.files;
                 if files.get_mut(&number(key)).is_some_and(|found| found.pieces.remove(index)) {
@@ -152,7 +160,10 @@ pub(super) fn replay(file: &File, start: u64, uuid: &[u8; 16]) -> std::io::Resul
         let mut records = &payload[..];
         while !records.is_empty() {
             // The group's CRC matched, so a record that makes no sense was written so: by a Fodder with other rules.
-            let applied = Record::decode(&mut records).and_then(|record| replay.apply(record));
+            let applied = match Run::next(&mut records) {
+                Some(run) => replay.insert(&run, ((start + left - end) / PIECE_RECORD) as usize),
+                None => Record::decode(&mut records).and_then(|record| replay.apply(record)),
+            };
             if applied.is_none() {
                 tracing::warn!(
                     group = next,

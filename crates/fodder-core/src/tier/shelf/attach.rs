@@ -57,6 +57,10 @@ impl Shelf {
             }
         };
         let shelf = Self::new(core, id, dataset, grid, table);
+        if known.is_none() {
+            // Directories may be left of a time that the index has forgotten.
+            core.space.charge(shelf.directory_bytes.load(Ordering::Relaxed));
+        }
         let unclaimed = shelf.join(&found);
         for (key, _) in &unclaimed {
             core.queue.note(Record::DropFile { dataset: id, key: *key });

@@ -7,7 +7,7 @@ use crate::{
 };
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::{
-    os::unix::fs::MetadataExt,
+    ops::Range,
     sync::atomic::{Ordering, fence},
 };
 
@@ -30,7 +30,7 @@ impl Shelf {
         self.set_state(piece.0, state.with(Kind::Leaving));
         self.move_epoch(object.slot);
         let index = piece.0 - object.first;
-        if self.punch(object, index, &kept).is_err() {
+        if self.punch(object, index..index + 1, &kept).is_err() {
             self.set_state(piece.0, state);
             return self.drop_object(&mut gate, object);
         }
@@ -60,10 +60,11 @@ impl Shelf {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives the blocks of one piece back. Only in an unsealed file, with the gate, after the epoch has moved.
-    pub(super) fn punch(&self, object: Object, index: u32, kept: &Kept) -> Result<(), Errno> {
-        let start = u64::from(index) * u64::from(self.grid);
-        let len = space::piece_blocks(object.size, index, self.grid, self.core.space.block);
+    /// Gives the blocks of some pieces back. Only in an unsealed file, with the gate, after the epoch has moved.
+    pub(super) fn punch(&self, object: Object, indexes: Range<u32>, kept: &Kept) -> Result<(), Errno> {
+        let start = u64::from(indexes.start) * u64::from(self.grid);
+        let end = (u64::from(indexes.end) * u64::from(self.grid)).min(object.size);
+        let len = (end - start).next_multiple_of(self.core.space.block);
         rustix::fs::fallocate(&kept.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, len)
     }
 
@@ -143,26 +144,29 @@ impl Shelf {
     }
 
     fn trim_object(&self, gate: &mut Gate, object: Object) {
-        let block = self.core.space.block;
-        let Some(kept) = self.changeable(object) else {
+        // Counting blocks first would not do: a piece that is here by the index may be a hole, and hide one that is not.
+        let trimmed = self.changeable(object).is_some_and(|kept| {
+            let absent = object.pieces().filter(|&piece| self.state(piece).kind() == Kind::Absent);
+            let mut runs = runs(absent.map(|piece| piece - object.first));
+            runs.all(|run| self.punch(object, run, &kept).is_ok())
+        });
+        if !trimmed {
             // Sealed or gone, and not complete: it can never be filled.
             let gone = self.drop_object(gate, object);
-            return self.lost.lock().extend(gone);
-        };
-        let charged: u64 = space::file_bytes(object.size, block)
-            + object
-                .pieces()
-                .filter(|&piece| self.state(piece).kind() != Kind::Absent)
-                .map(|piece| space::piece_bytes(object.size, piece - object.first, self.grid, block))
-                .sum::<u64>();
-        if kept.file.metadata().is_ok_and(|found| found.blocks() * 512 <= charged) {
-            return;
-        }
-        for piece in object.pieces().filter(|&piece| self.state(piece).kind() == Kind::Absent) {
-            if self.punch(object, piece - object.first, &kept).is_err() {
-                let gone = self.drop_object(gate, object);
-                return self.lost.lock().extend(gone);
-            }
+            self.lost.lock().extend(gone);
         }
     }
+}
+
+/// Neighbours together.
+fn runs(indexes: impl Iterator<Item = u32>) -> impl Iterator<Item = Range<u32>> {
+    let mut indexes = indexes.peekable();
+    std::iter::from_fn(move || {
+        let start = indexes.next()?;
+        let mut end = start + 1;
+        while indexes.next_if_eq(&end).is_some() {
+            end += 1;
+        }
+        Some(start..end)
+    })
 }

@@ -151,7 +151,9 @@ impl Shelf {
             return None;
         }
         if let Some(kept) = self.core.files.kept(self.id, object.slot).filter(|kept| kept.writable) {
-            return Some(kept);
+            // Somebody may have cut or removed it behind our back: writing on would leave holes that look like bytes.
+            let whole = |found: std::fs::Metadata| found.size() == object.size && found.nlink() > 0;
+            return kept.file.metadata().is_ok_and(whole).then_some(kept);
         }
         let kept = self.core.files.open(&self.name, self.key(object.slot), true, true).ok()?;
         let found = kept.file.metadata().ok()?;
@@ -179,8 +181,9 @@ impl Shelf {
     /// Gives back the blocks of a write that failed half-way.
     fn undo(&self, gate: &mut Gate, object: Object, index: u32, kept: &Kept) {
         let counts = gate.counts.get(&object.slot).copied().unwrap_or_default();
-        if counts.present == 0 && counts.writing == 0 || self.punch(object, index, kept).is_err() && counts.writing == 0
-        {
+        let alone = counts.writing == 0;
+        let punched = (counts.present > 0 || !alone) && self.punch(object, index..index + 1, kept).is_ok();
+        if alone && !punched {
             let gone = self.drop_object(gate, object);
             self.lost.lock().extend(gone);
         }
