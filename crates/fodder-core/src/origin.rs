@@ -21,6 +21,7 @@ mod throttle;
 mod wire;
 
 pub use patience::Patience;
+pub use redact::REDACTED;
 
 use crate::{Error, Result, id::Version};
 use bytes::Bytes;

@@ -105,7 +105,7 @@ fn epoch(source: &impl Source, order: &[u64], what: &str) -> Result<table::Epoch
 fn where_to_look(paint: Paint, node: &ChildNode) -> Result<()> {
     println!("  {}", paint.bold("Where to look while a node runs"));
     println!("    status    fodder status --addr {}", node.grpc);
-    println!("    a sample  fodder get {NAME} 17 --addr {} > sample.png", node.grpc);
+    println!("    a sample  fodder get {NAME} 0 --addr {} > sample.png", node.grpc);
     println!("    REST      curl {}/api/v1/datasets", node.rest);
     println!("    gRPC      {} (fodder.v1), also on the socket {}", node.grpc, node.socket.display());
     println!("    metrics   curl {}/metrics", node.rest);

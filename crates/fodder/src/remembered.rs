@@ -1,7 +1,7 @@
 //! The datasets that were added to a running node, kept for its next start.
 //!
-//! Only those: what flags or a file name is theirs to say. The file is as private as the directory, since an origin
-//! may hold credentials.
+//! Only those: what flags or a file name is theirs to say. Credentials are not kept: a dataset whose origin holds some
+//! must be named in a configuration file to come back.
 
 use anyhow::{Context, Result};
 use fodder_core::config::DatasetConfig;

@@ -1,7 +1,7 @@
 //! Takes credentials out of URIs and of texts that may hold URIs. Everything that is shown passes through here.
 
-/// What stands where a secret was.
-const REDACTED: &str = "REDACTED";
+/// What stands in a shown URI where a secret was.
+pub const REDACTED: &str = "REDACTED";
 
 /// Parts of names of query parameters whose values are secrets: presigned URLs of S3, GCS and OSS, SAS tokens of Azure,
 /// and what people call such things.

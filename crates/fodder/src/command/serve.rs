@@ -10,11 +10,16 @@ use crate::{
     log,
     remembered::Remembered,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use fodder_core::{Engine, config::DatasetConfig, size};
 use fodder_server::Node;
 use run_time::{Memory, Signals, idle};
-use std::{io::Write, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    process::ExitCode,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 pub(super) fn run(args: &ServeArgs, log_args: &LogArgs) -> Result<ExitCode> {
     let Effective { config, notes, auto_bytes } = Effective::new(args)?;
@@ -49,10 +54,11 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     };
     print_settings(&config);
     let node = Node::start(config.node.clone(), engine.clone()).await.context("cannot listen")?;
-    announce(&node);
+    announce(&engine, &node);
 
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
+        node.info().state.set_ready();
         print_line("ready");
         anyhow::Ok(())
     };
@@ -67,7 +73,7 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     let mut memory = Memory::new(&engine, config.datasets, remembered);
     tokio::select! {
         () = signals.first() => tracing::info!("draining; a second signal ends at once"),
-        () = idle(|| 0, args.until_idle) => tracing::info!("no client left, ending"),
+        () = idle(|| clients(&node), args.until_idle) => tracing::info!("no client left, ending"),
         () = memory.follow() => {}
     }
     memory.look();
@@ -82,8 +88,17 @@ async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals) -> Result<E
     };
     tokio::select! {
         () = drain => Ok(ExitCode::SUCCESS),
-        () = signals.first() => bail!("ended by a second signal before everything was drained"),
+        () = signals.first() => {
+            tracing::warn!("ended by a second signal before everything was drained");
+            std::process::exit(130);
+        }
     }
+}
+
+/// Connections that are open, at any door.
+fn clients(node: &Node) -> u64 {
+    let open = &node.info().state.connections;
+    [&open.rest, &open.grpc, &open.frames].iter().map(|count| count.load(Ordering::Relaxed)).sum()
 }
 
 /// Opens what flags and file name, which must work, then what was added earlier, which may fail.
@@ -116,13 +131,23 @@ fn print_settings(config: &Config) {
     }
 }
 
-/// Prints the addresses.
-fn announce(node: &Node) {
+/// Prints the addresses, and leaves them in the lock for those who want to join.
+fn announce(engine: &Engine, node: &Node) {
     let addresses = node.addresses();
     print_line(&format!("rest http://{}", addresses.rest));
     print_line(&format!("grpc {}", addresses.grpc));
     if let Some(socket) = &addresses.socket {
         print_line(&format!("socket {}", socket.display()));
+    }
+    let note = Note {
+        pid: std::process::id(),
+        rest: Some(addresses.rest.to_string()),
+        grpc: Some(addresses.grpc.to_string()),
+        socket: addresses.socket.clone(),
+    };
+    let text = serde_json::to_string(&note).expect("a note is plain data");
+    if let Err(error) = engine.announce(&text) {
+        tracing::warn!("the addresses could not be noted in the cache directory: {error}");
     }
 }
 

@@ -45,44 +45,42 @@ impl Paint {
     }
 }
 
-/// Columns of the two halves.
-const LEFT: usize = 31;
-const RIGHT: usize = 63;
+/// Columns of the two halves; the whole table fits a hundred.
+const LEFT: usize = 27;
+const RIGHT: usize = 55;
 
 /// The two header lines and the rule below them.
 pub(super) fn header(paint: Paint) -> String {
     let bar = paint.dim("│");
-    let left = paint.bold(&format!("{:<LEFT$}", "  straight from the origin"));
-    let right = paint.bold(&format!("{:<RIGHT$}", "  through Fodder"));
-    let left_columns = paint.dim(&format!("{:>8} {:>10} {:>11}", "seconds", "samples/s", "from origin"));
+    let left = paint.bold(&format!("{:<LEFT$}", " straight from the origin"));
+    let right = paint.bold(&format!("{:<RIGHT$}", " through Fodder"));
+    let left_columns = paint.dim(&format!("{:>7} {:>9} {:>9}", "seconds", "samples/s", "origin MB"));
     let right_columns = paint.dim(&format!(
-        "{:>8} {:>10} {:>7} {:>7} {:>7} {:>7} {:>11}",
-        "seconds", "samples/s", "hits", "joined", "origin", "bypass", "from origin"
+        "{:>7} {:>9} {:>6} {:>6} {:>6} {:>6} {:>9}",
+        "seconds", "samples/s", "hits", "joined", "origin", "bypass", "origin MB"
     ));
-    let rule = paint.dim(&format!("{}┼{}┼{}", "─".repeat(8), "─".repeat(LEFT + 2), "─".repeat(RIGHT + 2)));
-    format!(
-        "        {bar} {left} {bar} {right}\n{} {bar} {left_columns} {bar} {right_columns}\n{rule}",
-        paint.dim("  epoch")
-    )
+    let rule = paint.dim(&format!("{}┼{}┼{}", "─".repeat(7), "─".repeat(LEFT + 2), "─".repeat(RIGHT + 2)));
+    let epoch = paint.dim(" epoch");
+    format!("       {bar} {left} {bar} {right}\n{epoch} {bar} {left_columns} {bar} {right_columns}\n{rule}")
 }
 
 /// One epoch, both ways.
 pub(super) fn row(paint: Paint, number: u32, without: &Epoch, with: &Epoch) -> String {
-    let bytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
     let faster = without.time.as_secs_f64() / with.time.as_secs_f64().max(1e-9);
-    let faster = if faster >= 1.5 { paint.green(&format!("  {faster:.1}× as fast")) } else { String::new() };
+    let faster = if faster >= 1.5 { paint.green(&format!("  {faster:.1}×")) } else { String::new() };
     format!(
-        "{number:>7} {bar} {:>8.2} {:>10.0} {:>11} {bar} {:>8.2} {:>10.0} {:>7} {:>7} {:>7} {:>7} {:>11}{faster}",
+        "{number:>6} {bar} {:>7.2} {:>9.0} {:>9.1} {bar} {:>7.2} {:>9.0} {:>6} {:>6} {:>6} {:>6} {:>9.1}{faster}",
         without.time.as_secs_f64(),
         without.rate(),
-        bytes(without.bytes_from_origin),
+        megabytes(without.bytes_from_origin),
         with.time.as_secs_f64(),
         with.rate(),
         with.hits,
         with.joined,
         with.origin,
         with.bypass,
-        bytes(with.bytes_from_origin),
+        megabytes(with.bytes_from_origin),
         bar = paint.dim("│"),
     )
 }

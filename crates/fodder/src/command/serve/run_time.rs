@@ -4,6 +4,7 @@ use crate::remembered::Remembered;
 use anyhow::Result;
 use fodder_core::{Engine, config::DatasetConfig};
 use std::{
+    collections::BTreeSet,
     future::pending,
     time::{Duration, Instant},
 };
@@ -54,6 +55,8 @@ pub(super) struct Memory<'a> {
     named: Vec<DatasetConfig>,
     /// Remembered, not opened at the start, and still wanted unless its name gets taken.
     unopened: Vec<DatasetConfig>,
+    /// Names that were said not to be remembered.
+    forgotten: BTreeSet<String>,
     remembered: Remembered,
 }
 
@@ -61,7 +64,7 @@ impl<'a> Memory<'a> {
     pub(super) fn new(engine: &'a Engine, named: Vec<DatasetConfig>, remembered: Remembered) -> Self {
         let mut unopened = remembered.datasets().to_vec();
         unopened.retain(|dataset| engine.dataset(&dataset.name).is_err());
-        Self { engine, named, unopened, remembered }
+        Self { engine, named, unopened, forgotten: BTreeSet::new(), remembered }
     }
 
     /// Looks again and again. Never ends.
@@ -77,10 +80,22 @@ impl<'a> Memory<'a> {
         let served = self.engine.datasets();
         let mut datasets: Vec<DatasetConfig> = served.iter().map(|dataset| dataset.config().clone()).collect();
         datasets.retain(|dataset| !self.named.iter().any(|other| other.name == dataset.name));
+        datasets.retain(|dataset| !self.forget(dataset));
         self.unopened.retain(|dataset| !datasets.iter().any(|other| other.name == dataset.name));
         datasets.extend(self.unopened.iter().cloned());
         if let Err(error) = self.remembered.keep(datasets) {
             tracing::warn!("{error:#}");
         }
+    }
+    /// Whether a dataset's origin holds credentials, which stay out of files; says so once.
+    fn forget(&mut self, dataset: &DatasetConfig) -> bool {
+        let forget = dataset.origin.contains(fodder_core::origin::REDACTED);
+        if forget && self.forgotten.insert(dataset.name.clone()) {
+            let name = &dataset.name;
+            tracing::warn!(
+                "{name} will not come back after a restart, since its origin holds credentials: name it in a file (--config)"
+            );
+        }
+        forget
     }
 }

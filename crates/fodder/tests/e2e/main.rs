@@ -1,0 +1,10 @@
+//! The real program, end to end: real nodes on free ports, in directories of their own.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cli_bad_input;
+mod cli_config;
+mod cli_demo;
+mod cli_join;
+mod cli_node;
+mod cli_serve;
+mod program;
