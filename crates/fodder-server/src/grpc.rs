@@ -5,12 +5,14 @@ mod convert;
 mod objects;
 mod stall;
 
+pub(crate) use convert::refuse;
+
 use crate::{
     NodeInfo,
     items::Items,
     place::{self, Place},
 };
-use convert::{add, dataset_status, place_of, refuse, snapshot_id};
+use convert::{add, dataset_status, place_of, snapshot_id};
 use fodder_api::{
     MAX_IDS, MAX_PATH_BYTES,
     v1::{self, node_server},

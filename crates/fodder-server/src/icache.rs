@@ -11,7 +11,6 @@ mod place;
 pub(crate) mod rest;
 mod sample;
 
-#[allow(unused_imports, reason = "for the gRPC server")]
 pub(crate) use operator::service;
 
 use fodder_core::{
@@ -86,7 +85,7 @@ impl Icache {
             _ => {
                 let names: Vec<_> = files.iter().map(|dataset| dataset.config().name.as_str()).collect();
                 Err(Error::Conflict(format!(
-                    "iCache's clients cannot name a dataset, and this node has several ({}): set `icache.dataset`",
+                    "iCache's clients cannot name a dataset, and this node has several ({}): set `node.icache.dataset`",
                     names.join(", ")
                 )))
             }

@@ -18,6 +18,8 @@ pub mod node;
 mod place;
 mod rest;
 mod state;
+#[cfg(test)]
+mod testing;
 mod wire;
 
 pub use icache::IcacheConfig;

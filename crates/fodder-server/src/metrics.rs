@@ -217,7 +217,10 @@ impl Out<'_> {
     fn counter(&mut self, name: &str, help: &str, series: &[Series]) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in series {
-            metric.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None)?;
+            match labels.is_empty() {
+                true => metric.encode_counter::<NoLabelSet, _, u64>(value, None)?,
+                false => metric.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None)?,
+            }
         }
         Ok(())
     }
@@ -226,11 +229,14 @@ impl Out<'_> {
     fn gauge(&mut self, name: &str, help: &str, series: &[Series]) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in series {
-            metric.encode_family(labels)?.encode_gauge(value)?;
+            match labels.is_empty() {
+                true => metric.encode_gauge(value)?,
+                false => metric.encode_family(labels)?.encode_gauge(value)?,
+            }
         }
         Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

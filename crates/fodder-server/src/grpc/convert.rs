@@ -20,7 +20,7 @@ use tonic::{Code, Status, metadata::MetadataValue};
 const BLOCK_BYTES: u32 = 4 << 20;
 
 /// The status that tells a client of an error; its trailer names the error exactly.
-pub(super) fn refuse(error: Error) -> Status {
+pub(crate) fn refuse(error: Error) -> Status {
     let code = wire::code(&error);
     let grpc = match code {
         ErrorCode::NotFound => Code::NotFound,

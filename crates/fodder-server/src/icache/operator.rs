@@ -14,13 +14,13 @@
 //! at once when it sees −1, so what it cannot mend by that (no dataset, an origin that is gone) is a gRPC error.
 
 use super::{Icache, capacity_samples, importance, sample::Samples};
-use crate::NodeInfo;
+use crate::{NodeInfo, grpc::refuse};
 use bytes::Bytes;
 use fodder_api::icache::{
     DcReply, DcRequest, OpType,
     operator_server::{Operator, OperatorServer},
 };
-use fodder_core::{Dataset, Engine, Error, Result, catalog::Item, engine::Source, id::ItemId};
+use fodder_core::{Dataset, Engine, Result, catalog::Item, engine::Source, id::ItemId};
 use std::sync::{Arc, atomic::Ordering};
 use tonic::{Request, Response, Status};
 
@@ -49,7 +49,7 @@ pub(crate) fn service(engine: Arc<Engine>, info: Arc<NodeInfo>) -> OperatorServe
 #[tonic::async_trait]
 impl Operator for Door {
     async fn dc_submit(&self, request: Request<DcRequest>) -> Result<Response<DcReply>, Status> {
-        self.submit(request.into_inner()).await.map(Response::new).map_err(status)
+        self.submit(request.into_inner()).await.map(Response::new).map_err(refuse)
     }
 }
 
@@ -154,18 +154,4 @@ fn fake() -> DcReply {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn status(error: Error) -> Status {
-    let message = error.to_string();
-    match error {
-        Error::NotFound(_) => Status::not_found(message),
-        Error::Invalid(_) => Status::invalid_argument(message),
-        Error::Conflict(_) | Error::Stale(_) => Status::failed_precondition(message),
-        Error::Denied(_) => Status::permission_denied(message),
-        Error::Unavailable(_) | Error::Closed => Status::unavailable(message),
-        Error::Full(_) => Status::resource_exhausted(message),
-        Error::Corrupt(_) => Status::data_loss(message),
-        Error::Internal(_) => Status::internal(message),
-    }
 }

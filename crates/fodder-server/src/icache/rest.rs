@@ -50,7 +50,7 @@ pub(crate) struct JobForm {
 /// Where the data is, and how much of it the cache holds.
 #[utoipa::path(get, path = "/statistic", tag = "icache",
     responses((status = 200, body = Statistic), (status = 404, description = "No dataset of layout files"),
-        (status = 409, description = "Several datasets: set icache.dataset")))]
+        (status = 409, description = "Several datasets: set node.icache.dataset")))]
 pub(crate) async fn statistic(State(app): State<App>) -> Result<Json<Statistic>, Problem> {
     let status = app.info.state.icache.dataset(&app.engine)?.status();
     let path = place::data_path(&status.config.origin);

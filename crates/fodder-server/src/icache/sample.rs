@@ -74,7 +74,7 @@ impl Samples {
     /// A sample that is cached, or the last one that was looked at and is not. The snapshot must not be empty.
     pub(super) fn any_cached(
         &self,
-        dataset: &std::sync::Arc<Dataset>,
+        dataset: &Arc<Dataset>,
         snapshot: &Snapshot,
     ) -> Result<Result<(ItemId, Bytes, Source), ItemId>> {
         let mut buffer = Vec::new();
@@ -83,7 +83,8 @@ impl Samples {
             id = self.draw(snapshot.len());
             let Item { object, range, .. } = snapshot.item(id)?;
             let length = range.end - range.start;
-            if length > Dataset::MAX_READ_BYTES {
+            // Nothing is always at hand, and no sample to anybody.
+            if length == 0 || length > Dataset::MAX_READ_BYTES {
                 continue;
             }
             buffer.resize(length as usize, 0);

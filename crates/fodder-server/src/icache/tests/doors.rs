@@ -1,0 +1,237 @@
+//! iCache's doors over a real engine.
+
+use crate::{
+    IcacheConfig,
+    icache::operator::Door,
+    testing::{Fixture, OBJECTS, content},
+};
+use axum::{body::Body, http::Request};
+use fodder_api::icache::{DcReply, DcRequest, OpType};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tower::ServiceExt;
+
+async fn submit(fixture: &Fixture, request: DcRequest) -> fodder_core::Result<DcReply> {
+    Door::new(Arc::clone(&fixture.engine), Arc::clone(&fixture.info)).submit(request).await
+}
+
+fn request(operation: OpType) -> DcRequest {
+    DcRequest { r#type: operation as i32, ..DcRequest::default() }
+}
+
+fn read(imgidx: i64) -> DcRequest {
+    DcRequest { imgidx, ..request(OpType::ReadimgByidx) }
+}
+
+async fn http(fixture: &Fixture, method: &str, uri: &str, body: &str) -> (u16, String) {
+    let router = crate::rest::router(Arc::clone(&fixture.engine), Arc::clone(&fixture.info));
+    let form = "application/x-www-form-urlencoded";
+    let request = Request::builder().method(method).uri(uri).header("content-type", form);
+    let response = router.oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn get_json(fixture: &Fixture, uri: &str) -> Value {
+    let (status, body) = http(fixture, "GET", uri, "").await;
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+#[tokio::test]
+async fn a_sample_is_read_by_its_number_with_its_class() {
+    let fixture = Fixture::new().await;
+    for (number, (path, bytes)) in OBJECTS.iter().enumerate() {
+        let reply = submit(&fixture, read(number as i64)).await.unwrap();
+        assert!(reply.data == content(number, *bytes), "{path}");
+        assert_eq!((reply.imgidx, reply.len), (number as i64, *bytes as i64));
+        assert_eq!(reply.clsidx, i64::from(path.starts_with("dog")));
+    }
+}
+
+#[tokio::test]
+async fn only_what_a_tier_had_is_a_hit() {
+    let fixture = Fixture::new().await;
+    assert!(!submit(&fixture, read(0)).await.unwrap().is_hit);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !submit(&fixture, read(0)).await.unwrap().is_hit {
+        assert!(std::time::Instant::now() < deadline, "never a hit");
+    }
+}
+
+#[tokio::test]
+async fn a_sample_that_does_not_exist_is_minus_one_with_a_reason() {
+    let fixture = Fixture::new().await;
+    for imgidx in [OBJECTS.len() as i64, -2, i64::MAX, i64::MIN] {
+        let reply = submit(&fixture, read(imgidx)).await.unwrap();
+        assert_eq!((reply.imgidx, reply.clsidx, reply.data.len(), reply.is_hit), (-1, -1, 0, false));
+        assert!(reply.msg.contains("there is no sample"), "{}", reply.msg);
+    }
+}
+
+#[tokio::test]
+async fn any_sample_is_a_cached_one_or_comes_from_the_origin() {
+    let fixture = Fixture::new().await;
+    let reply = submit(&fixture, read(-1)).await.unwrap();
+    let (_, bytes) = OBJECTS[usize::try_from(reply.imgidx).unwrap()];
+    assert!(reply.data == content(reply.imgidx as usize, bytes));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        let reply = submit(&fixture, read(-1)).await.unwrap();
+        let number = usize::try_from(reply.imgidx).unwrap();
+        assert!(reply.data == content(number, OBJECTS[number].1));
+        if reply.is_hit && reply.len > 0 {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "never a cached one");
+    }
+}
+
+#[tokio::test]
+async fn a_flagged_sample_is_answered_with_exactly_that_sample() {
+    let fixture = Fixture::new().await;
+    let ask = |imgidx_t: &str| DcRequest { imgidx_t: imgidx_t.to_owned(), ..request(OpType::ReadimgByidxT) };
+    for flag in [0, 1] {
+        let reply = submit(&fixture, ask(&format!("{{\"2\": {flag}}}"))).await.unwrap();
+        assert_eq!((reply.imgidx, reply.data.as_ref()), (2, content(2, 10).as_slice()));
+    }
+    for junk in ["", "{}", "{\"9\": 1}", "{\"0\": 7}", "nonsense"] {
+        let reply = submit(&fixture, ask(junk)).await.unwrap();
+        assert_eq!((reply.imgidx, reply.data.len()), (-1, 0));
+        assert!(!reply.msg.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn losses_and_ends_of_epochs_are_counted_when_they_make_sense() {
+    let fixture = Fixture::new().await;
+    let tell = |json: &str| DcRequest { kvlist_json: json.to_owned(), ..request(OpType::UpdateIvpersample) };
+    let reply = submit(&fixture, tell("{\"0\": 0.5, \"3\": 1.25}")).await.unwrap();
+    assert!(reply.msg.contains("accepted 2"), "{}", reply.msg);
+    for junk in ["", "{\"0\": NaN}", "{\"4\": 1}", "[]"] {
+        let reply = submit(&fixture, tell(junk)).await.unwrap();
+        assert!(reply.msg.contains("refused"), "{}", reply.msg);
+    }
+    submit(&fixture, request(OpType::RefreshServerIvpsample)).await.unwrap();
+    let icache = &fixture.info.state.icache;
+    assert_eq!((icache.losses(), icache.epochs()), (2, 1));
+}
+
+#[tokio::test]
+async fn the_size_of_the_cache_is_told_in_samples() {
+    let fixture = Fixture::new().await;
+    let reply = submit(&fixture, request(OpType::GetCacheInfo)).await.unwrap();
+    assert_eq!((reply.id, reply.nsamples), (0, OBJECTS.len() as i64));
+    assert!((0..=reply.nsamples).contains(&reply.cache_size));
+}
+
+#[tokio::test]
+async fn a_made_up_image_needs_no_dataset_and_is_no_hit() {
+    let fixture = Fixture::empty(IcacheConfig::default()).await;
+    for operation in [OpType::ReadimgByidx, OpType::ReadimgByidxT] {
+        let reply = submit(&fixture, DcRequest { id: 1, imgidx: 9, ..request(operation) }).await.unwrap();
+        assert!(reply.data.starts_with(b"\x89PNG\r\n\x1a\n") && reply.data.ends_with(b"IEND\xaeB\x60\x82"));
+        assert_eq!((reply.imgidx, reply.clsidx, reply.is_hit), (0, 0, false));
+        assert_eq!(reply.len, reply.data.len() as i64);
+    }
+}
+
+#[tokio::test]
+async fn an_operation_that_is_not_known_is_told_so() {
+    let fixture = Fixture::new().await;
+    let reply = submit(&fixture, DcRequest { r#type: 99, ..DcRequest::default() }).await.unwrap();
+    assert!(reply.msg.contains("99"), "{}", reply.msg);
+}
+
+#[tokio::test]
+async fn which_dataset_is_meant_is_never_guessed_and_never_changes() {
+    let fixture = Fixture::empty(IcacheConfig::default()).await;
+    let error = submit(&fixture, read(0)).await.unwrap_err();
+    assert!(matches!(error, fodder_core::Error::NotFound(_)), "{error}");
+    fixture.put("cat/0.jpg", b"meow");
+    fixture.add("b").await;
+    fixture.add("a").await;
+    let error = submit(&fixture, read(0)).await.unwrap_err();
+    assert!(error.to_string().contains("icache.dataset"), "{error}");
+    assert_eq!(http(&fixture, "GET", "/statistic", "").await.0, 409);
+
+    fixture.engine.remove_dataset("a").await.unwrap();
+    assert_eq!(submit(&fixture, read(0)).await.unwrap().data.as_ref(), b"meow");
+    fixture.add("a").await;
+    assert_eq!(submit(&fixture, read(0)).await.unwrap().data.as_ref(), b"meow");
+
+    let named = Fixture::with(IcacheConfig { dataset: Some("other".into()) }).await;
+    assert!(submit(&named, read(0)).await.is_err());
+    named.add("other").await;
+    assert_eq!(submit(&named, read(0)).await.unwrap().len, 1000);
+}
+
+#[tokio::test]
+async fn the_paths_of_icache_have_the_fields_its_client_reads() {
+    let fixture = Fixture::new().await;
+    let statistic = get_json(&fixture, "/statistic").await;
+    assert_eq!(statistic["dcserver_data_path"], fixture.origin().parent().unwrap().to_str().unwrap());
+    assert_eq!((&statistic["cache_type"], &statistic["mjob_enable"]), (&json!("coordl"), &json!(true)));
+    assert!(statistic["cache_ratio"].as_f64().is_some_and(|ratio| (0.0..=1.0).contains(&ratio)), "{statistic}");
+
+    let cache = get_json(&fixture, "/cache").await;
+    let paths = cache["imgidx2imgpath"].as_object().unwrap();
+    assert_eq!((paths.len(), &cache["noimg"]), (OBJECTS.len(), &json!(OBJECTS.len())));
+    for (number, (path, _)) in OBJECTS.iter().enumerate() {
+        assert_eq!(paths[&number.to_string()], fixture.origin().join(path).to_str().unwrap());
+    }
+
+    let node = get_json(&fixture, "/node").await;
+    assert_eq!((&node["restport"], &node["rpcport"]), (&json!(18283), &json!(18284)));
+    let cluster = get_json(&fixture, "/cluster").await;
+    assert_eq!(cluster, json!({ "nodes": ["127.0.0.1"], "infomap": { "127.0.0.1": node } }));
+}
+
+#[tokio::test]
+async fn a_job_introduces_itself_and_its_end_ends_nothing_else() {
+    let fixture = Fixture::new().await;
+    let (status, body) = http(&fixture, "POST", "/mjob", "op=INIT").await;
+    let job: Value = serde_json::from_str(&body).unwrap();
+    let uuid = job["job_uuid"].as_str().unwrap();
+    assert_eq!((status, uuid.len(), &job["job_id"]), (200, 36, &json!(1)));
+
+    let update = format!("op=UPDATE&job_uuid={uuid}&job_name=train.py&job_args=-b+256+%C3%BC");
+    assert_eq!(http(&fixture, "PUT", "/mjob", &update).await, (200, String::new()));
+    let (status, end) = http(&fixture, "PUT", &format!("/mjob?op=FINISH&job_uuid={uuid}"), "").await;
+    assert_eq!((status, end.len()), (200, "2026-01-31 12:00:00 1769860800000000000".len()), "{end}");
+
+    let (status, body) = http(&fixture, "POST", "/mjob", &format!("op=GETBYUUID&uuid={uuid}")).await;
+    let job: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &job["job_args"], &job["job_endtime"]), (200, &json!("-b 256 ü"), &json!(end)));
+    assert_eq!(get_json(&fixture, "/mjob").await, json!({ uuid: job }));
+    assert_eq!(http(&fixture, "GET", "/healthz", "").await.0, 200);
+
+    http(&fixture, "POST", "/mjob?op=INIT", "").await;
+    assert_eq!(http(&fixture, "DELETE", "/mjob", &format!("job_uuid={uuid}")).await.1, "clear 1 job meta data");
+    assert_eq!(http(&fixture, "DELETE", "/mjob", "").await.1, "clear 1 job meta data");
+}
+
+#[tokio::test]
+async fn junk_about_jobs_is_refused_with_a_reason() {
+    let fixture = Fixture::empty(IcacheConfig::default()).await;
+    let long = format!("op=UPDATE&job_uuid=x&job_name=n&job_args={}", "x".repeat(20_000));
+    for (method, body, expected) in [
+        ("POST", "", 400),
+        ("POST", "op=", 400),
+        ("POST", "op=UPDATE", 400),
+        ("POST", "op=GETBYUUID", 400),
+        ("POST", "op=GETBYUUID&uuid=x", 404),
+        ("PUT", "op=INIT", 400),
+        ("PUT", "op=FINISH", 400),
+        ("PUT", "op=FINISH&job_uuid=x", 404),
+        ("PUT", "op=UPDATE&job_uuid=x", 400),
+        ("PUT", "op=UPDATE&job_uuid=x&job_name=n&job_args=a", 404),
+        ("PUT", &long, 400),
+        ("PUT", "%%%&&&==", 400),
+    ] {
+        let (status, answer) = http(&fixture, method, "/mjob", body).await;
+        assert_eq!(status, expected, "{method} {body}: {answer}");
+        assert!(answer.contains("\"message\""), "{answer}");
+    }
+}
