@@ -83,8 +83,7 @@ impl Engine {
         }
         tiers.sort_by_key(|tier| tier.medium);
         let open = move || tiers.iter().map(|tier| Space::open(tier).map(Arc::new)).collect();
-        let spaces: Result<Vec<_>> =
-            tokio::task::spawn_blocking(open).await.map_err(|e| Error::Internal(e.to_string()))?;
+        let spaces: Result<Vec<_>> = on_blocking_thread(open).await;
         Ok(Arc::new(Self {
             lock: Mutex::new(lock),
             spaces: spaces?,
@@ -122,13 +121,15 @@ impl Engine {
         }
         let identity = blake3::hash(format!("{}\0{}", config.name, origin.identity()).as_bytes());
         let dir = self.catalog_dir(&config.name);
-        let catalog = match Catalog::open(&dir, &identity, &config.layout)? {
+        let (known_dir, layout) = (dir.clone(), config.layout.clone());
+        let known = on_blocking_thread(move || Catalog::open(&known_dir, &identity, &layout)).await?;
+        let catalog = match known {
             Some(catalog) => catalog,
             None => Catalog::build(&dir, &identity, &config.layout, &origin).await?,
         };
         let (spaces, shared) = (self.spaces.clone(), Arc::clone(&self.shared));
         let attach = move || Dataset::attach(config, catalog, origin, &spaces, shared);
-        let dataset = tokio::task::spawn_blocking(attach).await.map_err(|e| Error::Internal(e.to_string()))??;
+        let dataset = on_blocking_thread(attach).await?;
         dataset.refresh_at_intervals();
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
         Ok(dataset)
@@ -150,7 +151,7 @@ impl Engine {
                 _ => Ok(()),
             }
         };
-        tokio::task::spawn_blocking(delete).await.map_err(|e| Error::Internal(e.to_string()))?
+        on_blocking_thread(delete).await
     }
 
     /// A dataset by name; the error says which there are.
@@ -209,6 +210,11 @@ impl Engine {
     fn catalog_dir(&self, dataset: &str) -> PathBuf {
         self.config.cache_dir.join("catalog").join(dataset)
     }
+}
+
+/// Work that reads and writes much before an engine or a dataset is there.
+async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal(error.to_string()))?
 }
 
 /// Most of the free disk.

@@ -1,0 +1,75 @@
+//! Objects that change at the origin behind the cache's back.
+
+use crate::world::{World, content, read};
+use fodder_core::Error;
+use fodder_policy::Policy;
+
+const MIB: usize = 1 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_changed_is_old_or_stale_and_never_mixed() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 4 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    let old = dataset.snapshot().lookup("a").unwrap();
+    read(&dataset, old, 0..MIB as u64, false).await.unwrap();
+    world.put("a", content("a", 2, 4 * MIB));
+
+    let cached = read(&dataset, old, 0..MIB as u64, false).await.unwrap();
+    assert!(cached == content("a", 1, 4 * MIB)[..MIB], "what is cached whole is answered as it was");
+    for stream in [false, true] {
+        let crossing = read(&dataset, old, 0..2 * MIB as u64, stream).await;
+        assert!(matches!(crossing, Err(Error::Stale(_))), "{crossing:?}");
+    }
+
+    let report = dataset.refresh().await.unwrap();
+    assert_eq!((report.added, report.changed, report.removed), (0, 1, 0));
+    let new = dataset.snapshot().lookup("a").unwrap();
+    assert_ne!(old, new);
+    let bytes = read(&dataset, new, 0..4 * MIB as u64, false).await.unwrap();
+    assert!(bytes == content("a", 2, 4 * MIB));
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_snapshot_no_longer_has_makes_room_even_where_nothing_is_ever_evicted() {
+    let mut world = World::new(Policy::Minio, 8 << 20);
+    world.put("a", content("a", 1, 5 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    for version in 2..6 {
+        let object = dataset.snapshot().lookup("a").unwrap();
+        read(&dataset, object, 0..5 * MIB as u64, true).await.unwrap();
+        dataset.lease(object).await.expect("it is kept whole");
+        world.put("a", content("a", version, 5 * MIB));
+        dataset.refresh().await.unwrap();
+    }
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_cache_file_is_fetched_again() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 3 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    let object = dataset.snapshot().lookup("a").unwrap();
+    read(&dataset, object, 0..3 * MIB as u64, true).await.unwrap();
+    engine.shutdown().await;
+    drop((engine, dataset));
+
+    let tier = world.tier_dirs().remove(0);
+    let file = files_below(&tier.join("data")).remove(0);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[MIB + 17] ^= 4;
+    std::fs::write(&file, bytes).unwrap();
+
+    let (engine, dataset) = world.start().await.unwrap();
+    let bytes = read(&dataset, object, 0..3 * MIB as u64, true).await.unwrap();
+    assert!(bytes == content("a", 1, 3 * MIB));
+    assert!(dataset.stats().corrupt_pieces > 0);
+    engine.shutdown().await;
+}
+
+fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
