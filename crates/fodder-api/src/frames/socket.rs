@@ -21,8 +21,9 @@ use std::{
 /// The most file descriptors the kernel puts into one message.
 const MAX_DESCRIPTORS: usize = 253;
 
-/// What both ends ask of the kernel for the buffers of a Unix socket: a few items, so that they seldom wait for each other.
-const UNIX_BUFFER_BYTES: usize = 4 << 20;
+/// What is asked of the kernel for the buffer of a Unix socket: a few items, so that the ends seldom wait for each
+/// other, and not so many that they leave the processor's cache between writing and reading.
+const UNIX_BUFFER_BYTES: usize = 1 << 20;
 
 /// A blocking connection.
 #[derive(Debug)]

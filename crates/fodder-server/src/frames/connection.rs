@@ -23,8 +23,9 @@ use std::{
     collections::HashMap,
     future::Future,
     io::{self, ErrorKind, IoSlice},
+    net::Shutdown,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Datasets a connection may have open.
@@ -32,6 +33,9 @@ const MAX_HANDLES: usize = 256;
 
 /// Requests shorter than this are received in one go with room to spare; longer ones as their bytes arrive.
 const STEP_BYTES: usize = 64 << 10;
+
+/// How long the last words may take to be heard.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Why a connection ends.
 pub(super) enum End {
@@ -88,9 +92,20 @@ impl Connection {
             Err(End::Closed) => (ErrorCode::Closed, text_of(&Error::Closed)),
         };
         tracing::debug!(text, "a framed connection ends");
-        // The last words; the client may be gone.
-        let _ = self.output.frame(&mut self.socket, &error_head(0, code, &text), &[text.as_bytes()]);
-        let _ = self.output.flush(&mut self.socket);
+        // The client may be gone; then nobody hears it.
+        let _ = self.last_words(code, &text);
+    }
+
+    /// Says why the connection ends. What the client still sends is taken first, since a connection that is closed
+    /// over unread bytes is reset, and the words are lost.
+    fn last_words(&mut self, code: ErrorCode, text: &str) -> io::Result<()> {
+        self.output.frame(&mut self.socket, &error_head(0, code, text), &[text.as_bytes()])?;
+        self.output.flush(&mut self.socket)?;
+        self.socket.shutdown(Shutdown::Write);
+        self.socket.set_timeouts(Some(LINGER), Some(LINGER))?;
+        let (started, mut sink) = (Instant::now(), [0; 4096]);
+        while self.socket.receive(&mut sink)? > 0 && started.elapsed() < LINGER {}
+        Ok(())
     }
 
     fn talk(&mut self) -> Result<(), End> {

@@ -5,11 +5,8 @@ use super::{
     output::text_of,
 };
 use crate::{place::Place, wire};
-use fodder_api::{
-    frames::{Flags, Kind, LeaseHead, ReplyHead},
-    v1::Source,
-};
-use fodder_core::{Dataset, Error, Result, id::ObjectSlot, tier::Lease};
+use fodder_api::frames::{Flags, Kind, LeaseHead, ReplyHead};
+use fodder_core::{Dataset, Error, Result, engine::Source, id::ObjectSlot, tier::Lease};
 use futures::{StreamExt, stream};
 use std::{
     collections::{HashMap, HashSet},
@@ -25,6 +22,9 @@ const MAX_FETCHES: usize = 16;
 
 /// An object of a dataset; the dataset by its address, which is its own as long as the lease holds it.
 type Key = (usize, ObjectSlot);
+
+/// What came of leasing objects, and where their bytes came from.
+type Fetched = HashMap<ObjectSlot, Result<(Source, Arc<Lease>)>>;
 
 struct Held {
     key: Key,
@@ -81,12 +81,8 @@ impl Connection {
         Ok(self.send_leases(request, dataset, places, fetched))
     }
 
-    /// Leases the objects that are not held yet, several at a time.
-    fn fetch(
-        &self,
-        dataset: &Arc<Dataset>,
-        places: &[(u64, Result<Place>)],
-    ) -> Result<HashMap<ObjectSlot, Result<Arc<Lease>>>, End> {
+    /// Leases the objects that are not held yet: at once what is whole in a tier, then the others, several at a time.
+    fn fetch(&self, dataset: &Arc<Dataset>, places: &[(u64, Result<Place>)]) -> Result<Fetched, End> {
         let objects = places.iter().filter_map(|(_, place)| place.as_ref().ok()).map(|place| place.object);
         let wanted: HashSet<_> =
             objects.filter(|object| !self.leases.by_object.contains_key(&key(dataset, *object))).collect();
@@ -94,10 +90,22 @@ impl Connection {
             let full = || Error::Full(format!("a connection may hold {MAX_HELD} leases: give some back"));
             return Ok(wanted.into_iter().map(|object| (object, Err(full()))).collect());
         }
-        let leases = stream::iter(wanted)
-            .map(|object| async move { (object, dataset.lease(object).await.map(Arc::new)) })
-            .buffer_unordered(MAX_FETCHES);
-        self.wait(leases.collect())
+        let (mut fetched, mut cold) = (Fetched::new(), Vec::new());
+        for object in wanted {
+            match dataset.try_lease(object).transpose() {
+                Some(lease) => {
+                    drop(fetched.insert(object, lease.map(|lease| (Source::Tier(lease.medium), Arc::new(lease)))))
+                }
+                None => cold.push(object),
+            }
+        }
+        if !cold.is_empty() {
+            let leases = stream::iter(cold).map(|object| async move {
+                (object, dataset.lease(object).await.map(|lease| (Source::Origin, Arc::new(lease))))
+            });
+            fetched.extend(self.wait(leases.buffer_unordered(MAX_FETCHES).collect::<Vec<_>>())?);
+        }
+        Ok(fetched)
     }
 
     fn send_leases(
@@ -105,22 +113,23 @@ impl Connection {
         request: u32,
         dataset: &Arc<Dataset>,
         places: Vec<(u64, Result<Place>)>,
-        fetched: HashMap<ObjectSlot, Result<Arc<Lease>>>,
+        fetched: Fetched,
     ) -> Result<(), End> {
         let (mut bytes, mut files) = (Vec::new(), Vec::new());
         for (index, (asked, place)) in places.into_iter().enumerate() {
-            let lease = place.and_then(|place| {
-                if let Some(number) = self.leases.by_object.get(&key(dataset, place.object)) {
-                    let lease = Arc::clone(&self.leases.by_number[number].lease);
-                    return Ok((place, lease, *number, false));
+            let answer = place.and_then(|place| {
+                if let Some(&number) = self.leases.by_object.get(&key(dataset, place.object)) {
+                    let lease = Arc::clone(&self.leases.by_number[&number].lease);
+                    return Ok(Answer { place, source: Source::Tier(lease.medium), lease, number, fresh: false });
                 }
                 let lease = fetched.get(&place.object).cloned();
-                let lease = lease.unwrap_or_else(|| Err(Error::Internal("a lease was not asked for".into())))?;
+                let (source, lease) =
+                    lease.unwrap_or_else(|| Err(Error::Internal("a lease was not asked for".into())))?;
                 files.push(Arc::clone(&lease.file));
                 let number = self.leases.hold(key(dataset, place.object), dataset, Arc::clone(&lease));
-                Ok((place, lease, number, true))
+                Ok(Answer { place, source, lease, number, fresh: true })
             });
-            append(&mut bytes, request, index as u32, asked, lease);
+            append(&mut bytes, request, index as u32, asked, answer);
         }
         // Behind what was answered before, and in one message: descriptors arrive in the order of their frames.
         self.output.flush(&mut self.socket)?;
@@ -129,28 +138,34 @@ impl Connection {
     }
 }
 
+/// A lease that is about to be sent.
+struct Answer {
+    place: Place,
+    source: Source,
+    lease: Arc<Lease>,
+    number: u64,
+    /// The client does not have the file yet.
+    fresh: bool,
+}
+
 /// Appends the frame of one lease.
-fn append(bytes: &mut Vec<u8>, request: u32, index: u32, asked: u64, lease: Result<(Place, Arc<Lease>, u64, bool)>) {
+fn append(bytes: &mut Vec<u8>, request: u32, index: u32, asked: u64, answer: Result<Answer>) {
     let mut head = LeaseHead { label: 0, asked, served: asked, lease: 0, object_bytes: 0, offset: 0, length: 0 };
-    let (mut flags, mut text, mut status) = (Flags::default(), String::new(), Default::default());
-    match lease {
-        Ok((place, lease, number, fresh)) => {
-            flags = Flags { label: place.label.is_some(), more: false, descriptor: fresh };
+    let mut reply = ReplyHead { index, ..ReplyHead::new(Kind::Lease, request, LeaseHead::BYTES) };
+    let mut text = String::new();
+    match answer {
+        Ok(Answer { place, source, lease, number, fresh }) => {
+            reply.source = wire::source(source);
+            reply.flags = Flags { label: place.label.is_some(), more: false, descriptor: fresh };
             (head.label, head.lease) = (place.label.unwrap_or(0), number);
             (head.object_bytes, head.offset, head.length) = (lease.size, place.range.start, place.size());
         }
         Err(error) => {
-            status = wire::code(&error);
             text = text_of(&error);
+            reply.status = wire::code(&error);
+            reply.body_bytes += text.len() as u32;
         }
     }
-    let reply = ReplyHead {
-        source: Source::Unspecified,
-        status,
-        flags,
-        index,
-        ..ReplyHead::new(Kind::Lease, request, LeaseHead::BYTES + text.len())
-    };
     bytes.extend_from_slice(&reply.encode());
     bytes.extend_from_slice(&head.encode());
     bytes.extend_from_slice(text.as_bytes());

@@ -3,6 +3,7 @@
 use super::{ON_DISK, Object, SEALED, Shelf, crc32c, gate::Gate, read::fill};
 use crate::{
     Error, Result,
+    config::Medium,
     id::ObjectSlot,
     tier::{
         files::SEALED_MODE,
@@ -26,6 +27,8 @@ pub struct Lease {
     pub file: Arc<File>,
     /// The object's size.
     pub size: u64,
+    /// What the tier is made of.
+    pub medium: Medium,
     _pin: Option<Arc<Pin>>,
 }
 
@@ -54,13 +57,14 @@ impl Shelf {
     pub fn lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
         let Some(object) = self.object(object.0) else { return Ok(None) };
         if object.size == 0 {
-            return Ok(Some(Lease { file: self.core.empty.clone(), size: 0, _pin: None }));
+            return Ok(Some(Lease { file: self.core.empty.clone(), size: 0, medium: self.core.medium, _pin: None }));
         }
         let Some((pin, unchecked)) = self.seal(object)? else { return Ok(None) };
         if !self.check_sealed(object, &pin.file, &unchecked) {
             return Ok(None);
         }
-        Ok(Some(Lease { file: pin.file.clone(), size: object.size, _pin: Some(pin) }))
+        let (file, medium) = (pin.file.clone(), self.core.medium);
+        Ok(Some(Lease { file, size: object.size, medium, _pin: Some(pin) }))
     }
 
     /// Seals the file of a complete object and pins it. From then on nothing changes in it, whatever happens to its name.

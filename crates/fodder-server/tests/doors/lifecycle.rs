@@ -1,0 +1,123 @@
+//! The start and the end of a node.
+
+use crate::setup::{Bench, NAME, blocking, until};
+use fodder_api::{
+    Address, Client, Error, Target,
+    frames::{Batch, FrameClient},
+};
+use fodder_server::{Node, NodeConfig};
+use std::{sync::Arc, time::Duration};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_ends_before_the_node_does() {
+    let mut bench = Bench::start().await;
+    let (address, socket) = (bench.unix(), bench.socket());
+    let client = Client::connect(&address).await.unwrap();
+    let path = "cat/007.jpg";
+    let mut read = client.read(NAME, Target::Path(path.into()), 0, 0).await.unwrap();
+    let (mut got, _) = read.next().await.unwrap().map(|(bytes, source)| (bytes.to_vec(), source)).unwrap();
+    // An idle framed connection does not hold the node up.
+    let idle = address.clone();
+    let mut idle = blocking(move || FrameClient::connect(&idle).unwrap()).await;
+
+    let node = bench.node.take().unwrap();
+    let shutdown = tokio::spawn(node.shutdown());
+    until("the node to take no more", || idle.ping().is_err()).await;
+    assert!(!shutdown.is_finished());
+    while let Some((bytes, _)) = read.next().await.unwrap() {
+        got.extend_from_slice(&bytes);
+    }
+    assert!(got == bench.files[path]);
+    drop((read, client));
+    tokio::time::timeout(Duration::from_secs(20), shutdown).await.unwrap().unwrap();
+    assert!(!socket.exists());
+    assert!(Client::connect(&address).await.is_err());
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_has_an_end() {
+    let mut bench = Bench::start_with(|config| config.drain = Duration::from_millis(50)).await;
+    let client = Client::connect(&bench.tcp()).await.unwrap();
+    let ids: Vec<u64> = (0..60 * bench.items()).map(|id| id % bench.items()).collect();
+    let mut items = client.get_items(NAME, None, ids).await.unwrap();
+    items.next().await.unwrap().unwrap();
+    let node = bench.node.take().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), node.shutdown()).await.unwrap();
+    let failed = loop {
+        match items.next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => break false,
+            Err(error) => break matches!(error, Error::Unavailable(_) | Error::Internal(_)),
+        }
+    };
+    assert!(failed);
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_finds_the_node_again_after_a_restart() {
+    let mut bench = Bench::start().await;
+    let address = bench.unix();
+    let client = Client::connect(&address).await.unwrap();
+    let socket = bench.socket();
+    bench.node.take().unwrap().shutdown().await;
+    let Err(Error::Unavailable(text)) = client.status().await else { panic!("a node that is gone answers") };
+    assert!(text.contains(&socket.display().to_string()), "{text}");
+    let any = "127.0.0.1:0".parse().unwrap();
+    let config = NodeConfig { rest: any, grpc: any, socket: Some(socket), ..Default::default() };
+    bench.node = Some(Node::start(config, Arc::clone(&bench.engine)).await.unwrap());
+    client.status().await.unwrap();
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_bounded() {
+    let mut bench = Bench::start_with(|config| config.max_connections = 2).await;
+    let address = bench.unix();
+    blocking(move || {
+        let mut first = FrameClient::connect(&address).unwrap();
+        let second = FrameClient::connect(&address).unwrap();
+        assert!(FrameClient::connect(&address).is_err());
+        first.ping().unwrap();
+        drop(second);
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while FrameClient::connect(&address).is_err() {
+            assert!(std::time::Instant::now() < deadline, "a place that was given back stays taken");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    })
+    .await;
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_at_an_address_is_said_plainly() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address: Address = taken.local_addr().unwrap().to_string().parse().unwrap();
+    drop(taken);
+    let Err(Error::Unavailable(text)) = Client::connect(&address).await else { panic!("somebody there") };
+    assert!(text.contains(&address.to_string()), "{text}");
+    let Err(Error::Unavailable(text)) = blocking(move || FrameClient::connect(&address)).await else {
+        panic!("somebody there")
+    };
+    assert!(text.contains("see whether it is running"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_is_taken_is_named_at_the_start() {
+    let mut bench = Bench::start().await;
+    let taken = bench.node.as_ref().unwrap().addresses().grpc;
+    let config = NodeConfig { rest: "127.0.0.1:0".parse().unwrap(), grpc: taken, ..Default::default() };
+    let error = Node::start(config, Arc::clone(&bench.engine)).await.unwrap_err().to_string();
+    assert!(error.contains(&taken.to_string()) && error.contains("--grpc"), "{error}");
+    let mut batch = Batch::new();
+    let address = bench.tcp();
+    blocking(move || {
+        let mut client = FrameClient::connect(&address).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        client.get_items(handle, &[1], &mut batch).unwrap();
+    })
+    .await;
+    bench.stop().await;
+}
