@@ -205,3 +205,34 @@ fn by_time(meta: &ObjectMeta) -> Version {
 fn matches(version: &Version, meta: &ObjectMeta) -> bool {
     if version.etag().is_some() { version_of(meta) == *version } else { by_time(meta) == *version }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(etag: Option<&str>, seconds: u64, size: u64) -> ObjectMeta {
+        let last_modified = (std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).into();
+        ObjectMeta { location: Path::from("o"), last_modified, size, e_tag: etag.map(Into::into), version: None }
+    }
+
+    #[test]
+    fn a_version_is_the_etag_with_its_quotes_or_time_and_size() {
+        assert_eq!(&*version_of(&meta(Some("\"a\""), 1, 2)).0, "\"a\"");
+        assert_eq!(&*version_of(&meta(Some("0x8D"), 1, 2)).0, "\"0x8D\"");
+        assert_eq!(&*version_of(&meta(Some("W/\"a\""), 1, 2)).0, "W/\"a\"");
+        assert_eq!(&*version_of(&meta(None, 1, 2)).0, "mtime:1000-2");
+        assert_eq!(version_of(&meta(Some(""), 1, 2)).etag(), None);
+    }
+
+    #[test]
+    fn an_answer_matches_its_version_and_no_other() {
+        let by_etag = version_of(&meta(Some("\"a\""), 1, 2));
+        assert!(matches(&by_etag, &meta(Some("\"a\""), 9, 2)));
+        assert!(!matches(&by_etag, &meta(Some("\"b\""), 1, 2)));
+        assert!(!matches(&by_etag, &meta(None, 1, 2)), "an answer that does not say its version is not trusted");
+        let by_time = version_of(&meta(None, 1, 2));
+        assert!(matches(&by_time, &meta(None, 1, 2)));
+        assert!(matches(&by_time, &meta(Some("\"a\""), 1, 2)), "answers may have ETags where listings have none");
+        assert!(!matches(&by_time, &meta(None, 2, 2)) && !matches(&by_time, &meta(None, 1, 3)));
+    }
+}
