@@ -1,3 +1,5 @@
+//! iCache's doors: how the cache is counted; over a real engine in `doors`.
+
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod doors;

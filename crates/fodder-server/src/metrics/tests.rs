@@ -1,3 +1,5 @@
+//! Metrics of a made-up node, held against the page that lists them.
+
 use super::*;
 use fodder_core::config::{DatasetConfig, Medium};
 use std::collections::BTreeMap;

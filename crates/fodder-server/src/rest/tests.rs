@@ -1,3 +1,5 @@
+//! The REST door over a real engine: what is asked, and what is answered.
+
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bytes;
