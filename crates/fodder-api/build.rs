@@ -20,7 +20,8 @@ const PRINTED: [&str; 13] = [
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    // Asked for when it runs: a copied target directory brings along a build script that was compiled elsewhere.
+    let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
     let files = protox::compile(["fodder/v1/node.proto", "deepcache.proto"], [&root])?;
     let mut builder = tonic_prost_build::configure().bytes(".").emit_rerun_if_changed(false);
