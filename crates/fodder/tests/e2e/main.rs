@@ -7,4 +7,5 @@ mod cli_demo;
 mod cli_join;
 mod cli_node;
 mod cli_serve;
+mod crash;
 mod program;
