@@ -6,6 +6,7 @@ mod fetch;
 mod flight;
 mod lock;
 mod read;
+mod scrub;
 mod shared;
 mod space;
 mod stats;
@@ -27,7 +28,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use shared::Shared;
 use space::Space;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, thread::JoinHandle};
 
 /// The least memory budget that lets a read, a fetch and a write be under way at once.
 const MIN_BUDGET_BYTES: u64 = 32 << 20;
@@ -66,6 +67,7 @@ pub struct Engine {
     /// Datasets are added and removed one at a time.
     changing: tokio::sync::Mutex<()>,
     shared: Arc<Shared>,
+    scrubber: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Engine {
@@ -84,14 +86,21 @@ impl Engine {
         tiers.sort_by_key(|tier| tier.medium);
         let open = move || tiers.iter().map(|tier| Space::open(tier).map(Arc::new)).collect();
         let spaces: Result<Vec<_>> = on_blocking_thread(open).await;
-        Ok(Arc::new(Self {
+        let spaces = spaces?;
+        let shared = Shared::start(&config)?;
+        let engine = Arc::new(Self {
             lock: Mutex::new(lock),
-            spaces: spaces?,
+            spaces,
             datasets: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
-            shared: Shared::start(&config)?,
+            shared,
+            scrubber: Mutex::default(),
             config,
-        }))
+        });
+        let scrubber = scrub::start(Arc::downgrade(&engine), engine.shared.closing.clone());
+        let scrubber = scrubber.map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
+        *engine.scrubber.lock() = Some(scrubber);
+        Ok(engine)
     }
 
     /// Leaves a note for whoever finds the cache directory held: who we are and where we listen.
@@ -197,8 +206,9 @@ impl Engine {
         self.shared.closing.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
-        let (shared, spaces) = (Arc::clone(&self.shared), self.spaces.clone());
+        let (shared, spaces, scrubber) = (Arc::clone(&self.shared), self.spaces.clone(), self.scrubber.lock().take());
         let close = move || {
+            let _ = scrubber.map(JoinHandle::join);
             shared.close();
             spaces.iter().for_each(|space| space.tier.close());
         };

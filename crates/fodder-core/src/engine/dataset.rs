@@ -11,7 +11,7 @@ use crate::{
     config::{DatasetConfig, Quota},
     id::{ObjectSlot, PieceId, SnapshotId},
     origin::Origin,
-    tier::Lease,
+    tier::{Checked, Lease},
 };
 use arc_swap::ArcSwap;
 use futures::TryStreamExt;
@@ -210,9 +210,14 @@ impl Dataset {
     }
 
     fn verify_now(&self) -> VerifyReport {
+        self.check_stocks(&mut |_| !self.shared.closing.is_cancelled())
+    }
+
+    /// Reads everything again; `progress` is told how much so far, after each object, and says whether to go on.
+    pub(super) fn check_stocks(&self, progress: &mut dyn FnMut(&Checked) -> bool) -> VerifyReport {
         let mut report = VerifyReport::default();
         for (_, stock) in &self.stocks {
-            let shelf = stock.shelf.verify(|_| !self.shared.closing.is_cancelled());
+            let shelf = stock.shelf.verify(&mut *progress);
             report.good += shelf.good;
             report.corrupt += shelf.corrupt;
             report.bytes += shelf.bytes;

@@ -50,11 +50,16 @@ pub(super) struct Core {
     pub(super) empty: Arc<File>,
     /// The file system cannot say whether a read would block.
     pub(super) no_nowait: AtomicBool,
+    /// Whether the files are memory, whatever the medium is called: reading them never waits.
+    pub(super) in_memory: bool,
     pub(super) clean: bool,
     lock: Mutex<Option<File>>,
     closed: AtomicBool,
     committer: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
+
+/// What statfs calls a tmpfs.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 impl Core {
     pub(super) fn open(config: &TierConfig, options: TierOptions) -> Result<Arc<Self>> {
@@ -82,6 +87,7 @@ impl Core {
         }
         let Replay { datasets, clean, fresh } = replay;
         let bare = || std::fs::read_dir(config.path.join("data")).is_ok_and(|mut entries| entries.next().is_none());
+        let in_memory = rustix::fs::fstatfs(&root).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC);
         let core = Arc::new(Self {
             path,
             medium: config.medium,
@@ -94,6 +100,7 @@ impl Core {
             root,
             empty,
             no_nowait: AtomicBool::new(false),
+            in_memory,
             clean: clean || fresh && bare(),
             lock: Mutex::new(Some(lock)),
             closed: AtomicBool::new(false),

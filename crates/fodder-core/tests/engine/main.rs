@@ -4,4 +4,5 @@
 mod change;
 mod flights;
 mod model;
+mod share;
 mod world;

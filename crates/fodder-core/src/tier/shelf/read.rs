@@ -2,7 +2,6 @@
 
 use super::{Object, Shelf, crc32c};
 use crate::{
-    config::Medium,
     id::ObjectSlot,
     tier::space::piece_len,
     tier::state::{Kind, State},
@@ -123,7 +122,7 @@ impl Shelf {
                 other => return other,
             }
         }
-        if !wait && self.core.medium != Medium::Mem {
+        if !wait && !self.core.in_memory {
             return Err(Errno::AGAIN);
         }
         fill(file, buf, offset)

@@ -1,0 +1,69 @@
+//! Several datasets in one tier, several tiers under one dataset.
+
+use crate::world::{World, content, read};
+use fodder_core::{Dataset, config::Medium, engine::Source};
+use fodder_policy::Policy;
+use std::{sync::Arc, time::Duration};
+
+const MIB: usize = 1 << 20;
+
+async fn read_all(dataset: &Arc<Dataset>, world: &World) {
+    for (path, bytes) in &world.origin {
+        let object = dataset.snapshot().lookup(path).unwrap();
+        assert!(read(dataset, object, 0..bytes.len() as u64, true).await.unwrap() == *bytes);
+    }
+}
+
+/// Writing to the tiers goes on behind a read: waits until it is so.
+async fn settled(what: &str, mut so: impl FnMut() -> bool) {
+    let wait = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("waited in vain: {what}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dataset_that_fills_a_tier_yields_to_one_that_has_less_than_its_share() {
+    let mut first = World::new(Policy::Minio, 24 << 20);
+    let mut second = World::new(Policy::Minio, 24 << 20);
+    for n in 0..24 {
+        for world in [&mut first, &mut second] {
+            let path = format!("object-{n}");
+            world.put(&path, content(&path, 0, MIB));
+        }
+    }
+    let (engine, one) = first.start().await.unwrap();
+    read_all(&one, &first).await;
+    settled("the first fills the tier", || one.status().cached_bytes > 20 << 20).await;
+    let config = fodder_core::config::DatasetConfig { name: "second".into(), ..second.dataset_config() };
+    let two = engine.add_dataset(config).await.unwrap();
+    for _ in 0..3 {
+        read_all(&two, &second).await;
+    }
+    settled("the second has its share", || two.status().cached_bytes > 10 << 20).await;
+    let (one, two) = (one.status().cached_bytes, two.status().cached_bytes);
+    assert!(one > 8 << 20 && two < 14 << 20, "the first keeps about half: {one} and {two}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_memory_evicts_goes_to_the_disk_and_comes_back_when_it_is_read() {
+    let mut world = World::new(Policy::Lru, 6 << 20);
+    world.mem = Some(tempfile::tempdir_in("/dev/shm").unwrap());
+    for n in 0..8 {
+        let path = format!("object-{n}");
+        world.put(&path, content(&path, 0, MIB));
+    }
+    let (engine, dataset) = world.start().await.unwrap();
+    read_all(&dataset, &world).await;
+    settled("all eight are cached in two tiers", || dataset.status().cached_pieces >= 8).await;
+    assert_eq!(dataset.stats().origin, 8);
+    let first = dataset.snapshot().lookup("object-0").unwrap();
+    let reply = dataset.read(first, 0..MIB as u64).await.unwrap();
+    assert_eq!(reply.source, Source::Tier(Medium::Ssd), "the oldest was moved down");
+    let mut buf = vec![0; MIB];
+    settled("it is moved up again", || dataset.try_read(first, 0, &mut buf) == Some(Source::Tier(Medium::Mem))).await;
+    engine.shutdown().await;
+}
