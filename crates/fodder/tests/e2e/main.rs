@@ -9,3 +9,4 @@ mod cli_node;
 mod cli_serve;
 mod crash;
 mod program;
+mod promises;
