@@ -30,6 +30,11 @@ pub trait Residency: Send + fmt::Debug {
     /// A resident piece was read.
     fn hit(&mut self, id: u32);
 
+    /// Whether hits change anything. Where they do not, the caller need not report them.
+    fn heeds_hits(&self) -> bool {
+        true
+    }
+
     /// A piece of `bytes` was missed and could be kept; `room` says whether it fits without a victim.
     /// False keeps it out: it is then served and forgotten.
     fn admit(&mut self, id: u32, bytes: u32, room: bool) -> bool;

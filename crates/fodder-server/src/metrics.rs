@@ -146,6 +146,11 @@ fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     out.counter("fodder_origin_requests", "Requests sent to the origin", &of(|one| one.stats.origin_requests))?;
     out.counter("fodder_evicted_pieces", "Pieces that were evicted", &of(|one| one.stats.evicted_pieces))?;
     out.counter(
+        "fodder_unkept_pieces",
+        "Pieces that were not kept because the disk was too slow",
+        &of(|one| one.stats.unkept_pieces),
+    )?;
+    out.counter(
         "fodder_corrupt_pieces",
         "Cached pieces whose bytes did not match their checksum",
         &of(|one| one.stats.corrupt_pieces),

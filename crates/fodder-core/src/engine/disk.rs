@@ -3,10 +3,18 @@
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
     thread::JoinHandle,
+    time::Duration,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// How long an offer waits for a place.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -15,6 +23,8 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(super) struct Disk {
     queue: Mutex<Option<mpsc::Sender<(Job, OwnedSemaphorePermit)>>>,
     slots: Arc<Semaphore>,
+    /// The last offer found no place in time.
+    stalled: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -41,6 +51,7 @@ impl Disk {
         Ok(Self {
             queue: Mutex::new(Some(queue)),
             slots: Arc::new(Semaphore::new(slots)),
+            stalled: AtomicBool::new(false),
             threads: Mutex::new(threads),
         })
     }
@@ -49,6 +60,18 @@ impl Disk {
     pub(super) async fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
         let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| Error::Closed)?;
         self.send(Box::new(job), slot)
+    }
+
+    /// Waits a moment for a place in the queue and leaves `job` there; false if the disk does not keep up. Once it
+    /// does not, nobody waits again until it has caught up.
+    pub(super) async fn offer(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        let patience = if self.stalled.load(Relaxed) { Duration::ZERO } else { PATIENCE };
+        let slot = tokio::time::timeout(patience, Arc::clone(&self.slots).acquire_owned()).await;
+        self.stalled.store(slot.is_err(), Relaxed);
+        match slot {
+            Ok(Ok(slot)) => self.send(Box::new(job), slot).is_ok(),
+            _ => false,
+        }
     }
 
     /// Leaves `job` in the queue if there is a place now.

@@ -89,7 +89,9 @@ impl Dataset {
                     dataset.keep(level, piece, &bytes, place);
                     drop(landing);
                 };
-                self.shared.writes.submit(keep).await?;
+                if !self.shared.writes.offer(keep).await {
+                    self.counters.unkept_pieces.fetch_add(1, Relaxed);
+                }
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Shared {
         Ok(Arc::new(Self {
             budget: Budget::new(config.memory_budget_bytes),
             reads: Disk::start("read", READ_THREADS, 256)?,
-            writes: Disk::start("write", WRITE_THREADS, 256)?,
+            writes: Disk::start("write", WRITE_THREADS, write_slots(config.memory_budget_bytes))?,
             moves: Disk::start("move", 1, 64)?,
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -52,4 +52,10 @@ impl Shared {
             disk.close();
         }
     }
+}
+
+/// Pieces that may wait to be written: a disk that does not keep up must not take all memory from the readers.
+fn write_slots(memory_budget_bytes: u64) -> usize {
+    const LARGEST_PIECE_BYTES: u64 = 1 << 20;
+    (memory_budget_bytes / 4 / LARGEST_PIECE_BYTES).clamp(8, 256) as usize
 }

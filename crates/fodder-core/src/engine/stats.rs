@@ -3,7 +3,7 @@
 use super::Source;
 use crate::config::{DatasetConfig, Medium};
 use serde::Serialize;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Counts of one dataset since the node started. A *read* is one item, or one chunk of a long stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -30,51 +30,74 @@ pub struct DatasetStats {
     pub origin_requests: u64,
     /// Pieces evicted.
     pub evicted_pieces: u64,
+    /// Pieces that the policy wanted and the disk was too slow to take; they will be missed again.
+    pub unkept_pieces: u64,
     /// Pieces whose bytes on disk were damaged or gone, and are fetched again.
     pub corrupt_pieces: u64,
+}
+
+/// What is counted for every answer. A thread has a stripe of its own, or shares it with few, so that threads that
+/// hit do not wait for each other's cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Served {
+    hits: [AtomicU64; 3],
+    joined: AtomicU64,
+    origin: AtomicU64,
+    bypass: AtomicU64,
+    bytes: AtomicU64,
+}
+
+const STRIPES: usize = 16;
+
+thread_local! {
+    static STRIPE: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Relaxed) % STRIPES
+    };
 }
 
 /// The counters behind [`DatasetStats`].
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    hits: [AtomicU64; 3],
-    joined: AtomicU64,
-    origin: AtomicU64,
-    bypass: AtomicU64,
+    served: [Served; STRIPES],
     pub(super) failed: AtomicU64,
-    bytes_served: AtomicU64,
     pub(super) bytes_from_origin: AtomicU64,
     pub(super) origin_requests: AtomicU64,
     pub(super) evicted_pieces: AtomicU64,
+    pub(super) unkept_pieces: AtomicU64,
     pub(super) corrupt_pieces: AtomicU64,
 }
 
 impl Counters {
     /// One read was answered.
     pub(super) fn served(&self, source: Source, bytes: u64) {
+        let served = &self.served[STRIPE.with(|stripe| *stripe)];
         let counter = match source {
-            Source::Tier(medium) => &self.hits[medium as usize],
-            Source::Joined => &self.joined,
-            Source::Origin => &self.origin,
-            Source::Bypass => &self.bypass,
+            Source::Tier(medium) => &served.hits[medium as usize],
+            Source::Joined => &served.joined,
+            Source::Origin => &served.origin,
+            Source::Bypass => &served.bypass,
         };
         counter.fetch_add(1, Relaxed);
-        self.bytes_served.fetch_add(bytes, Relaxed);
+        served.bytes.fetch_add(bytes, Relaxed);
     }
 
     pub(super) fn snapshot(&self) -> DatasetStats {
+        let sum = |count: fn(&Served) -> &AtomicU64| self.served.iter().map(|served| count(served).load(Relaxed)).sum();
         DatasetStats {
-            hits_mem: self.hits[Medium::Mem as usize].load(Relaxed),
-            hits_ssd: self.hits[Medium::Ssd as usize].load(Relaxed),
-            hits_hdd: self.hits[Medium::Hdd as usize].load(Relaxed),
-            joined: self.joined.load(Relaxed),
-            origin: self.origin.load(Relaxed),
-            bypass: self.bypass.load(Relaxed),
+            hits_mem: sum(|served| &served.hits[Medium::Mem as usize]),
+            hits_ssd: sum(|served| &served.hits[Medium::Ssd as usize]),
+            hits_hdd: sum(|served| &served.hits[Medium::Hdd as usize]),
+            joined: sum(|served| &served.joined),
+            origin: sum(|served| &served.origin),
+            bypass: sum(|served| &served.bypass),
             failed: self.failed.load(Relaxed),
-            bytes_served: self.bytes_served.load(Relaxed),
+            bytes_served: sum(|served| &served.bytes),
             bytes_from_origin: self.bytes_from_origin.load(Relaxed),
             origin_requests: self.origin_requests.load(Relaxed),
             evicted_pieces: self.evicted_pieces.load(Relaxed),
+            unkept_pieces: self.unkept_pieces.load(Relaxed),
             corrupt_pieces: self.corrupt_pieces.load(Relaxed),
         }
     }

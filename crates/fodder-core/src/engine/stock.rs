@@ -27,6 +27,7 @@ pub(super) struct Stock {
     pub(super) shelf: Arc<Shelf>,
     pub(super) medium: Medium,
     policy: Mutex<Box<dyn Residency>>,
+    heeds_hits: bool,
     /// The most this dataset may hold here: `u64::MAX` where only its share bounds it.
     cap_bytes: AtomicU64,
     born: Instant,
@@ -47,6 +48,7 @@ impl Stock {
         Self {
             shelf,
             medium,
+            heeds_hits: policy.heeds_hits(),
             policy: Mutex::new(policy),
             cap_bytes: AtomicU64::new(cap_bytes),
             born: Instant::now(),
@@ -58,10 +60,14 @@ impl Stock {
 
     /// Pieces were read from the shelf.
     pub(super) fn hit(&self, pieces: Range<u32>) {
-        self.last_read.store(self.born.elapsed().as_millis() as u64, Relaxed);
-        let mut policy = self.policy.lock();
-        for piece in pieces {
-            policy.hit(piece);
+        // Written seldom: on the warm path even a store that threads share is felt.
+        let now = self.born.elapsed().as_millis() as u64;
+        if now >= self.last_read.load(Relaxed) + 1000 {
+            self.last_read.store(now, Relaxed);
+        }
+        if self.heeds_hits {
+            let mut policy = self.policy.lock();
+            pieces.for_each(|piece| policy.hit(piece));
         }
     }
 

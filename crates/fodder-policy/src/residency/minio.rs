@@ -14,6 +14,10 @@ pub struct Minio {
 impl Residency for Minio {
     fn hit(&mut self, _id: u32) {}
 
+    fn heeds_hits(&self) -> bool {
+        false
+    }
+
     fn admit(&mut self, _id: u32, _bytes: u32, room: bool) -> bool {
         room
     }

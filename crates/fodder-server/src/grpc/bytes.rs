@@ -26,7 +26,7 @@ use std::{
 use tonic::Status;
 
 /// The most bytes of one item, or of one read, in a message.
-pub(super) const PART_BYTES: usize = 1 << 20;
+pub(super) const PART_BYTES: usize = 256 << 10;
 
 /// What a read answers with before its bytes.
 pub(super) fn head(dataset: &Dataset, snapshot: &Snapshot, place: &Place, range: &Range<u64>) -> v1::ReadHead {

@@ -182,6 +182,8 @@ struct DatasetStats {
     origin_requests: u64,
     /// Pieces evicted.
     evicted_pieces: u64,
+    /// Pieces that the policy wanted and the disk was too slow to take.
+    unkept_pieces: u64,
     /// Pieces whose bytes on disk did not match their checksum, and were fetched again.
     corrupt_pieces: u64,
 }

@@ -91,6 +91,7 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
             "bytes_from_origin": stats.bytes_from_origin,
             "origin_requests": stats.origin_requests,
             "evicted_pieces": stats.evicted_pieces,
+            "unkept_pieces": stats.unkept_pieces,
             "corrupt_pieces": stats.corrupt_pieces,
         },
     })
