@@ -126,6 +126,9 @@ fn print_settings(config: &Config) {
     }
     for dataset in &config.datasets {
         let DatasetConfig { name, layout, policy, .. } = dataset;
+        if let Some(quota) = dataset.quota {
+            print_line(&format!("quota {quota} for {name}"));
+        }
         print_line(&format!("policy {policy}"));
         print_line(&format!("dataset {name} {layout} {}", fodder_core::origin::redacted(&dataset.origin)));
     }

@@ -125,3 +125,19 @@ fn a_cache_directory_that_is_a_file_is_named() {
     let said = ended.bad();
     assert!(said.contains(file.path().to_str().unwrap()), "{said}");
 }
+
+#[test]
+fn a_share_of_the_dataset_bounds_what_is_cached_of_it() {
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    let node = Node::start(cache.path(), &[data.path(), "--name", "pets", "--cache-size", "50%"]);
+    assert_eq!(node.line("quota"), "50% for pets");
+    for _ in 0..2 {
+        for (path, bytes) in &data.files {
+            assert_eq!(&node.client(&["get", "pets", path]).good().stdout, bytes);
+        }
+    }
+    let dataset = &node.status()["datasets"][0];
+    let (cached, total) = (dataset["cached_bytes"].as_u64().unwrap(), dataset["total_bytes"].as_u64().unwrap());
+    assert!(cached > 0 && cached <= total.div_ceil(2), "{cached} of {total} bytes are cached");
+    assert!(dataset["stats"]["bypass"].as_u64().unwrap() > 0, "{dataset}");
+}
