@@ -222,6 +222,13 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    /// An engine that was not shut down still ends what it started. What was not committed will be a miss.
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+    }
+}
+
 /// Work that reads and writes much before an engine or a dataset is there.
 async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal(error.to_string()))?
