@@ -20,10 +20,6 @@ use std::{
     process::ExitCode,
 };
 
-/// The same as the program's, because a node of the benchmarks is a process of this binary.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Compares Fodder with its peers, as ratios within one run.
 #[derive(Debug, Parser)]
 #[command(name = "fodder-bench")]
