@@ -8,7 +8,17 @@ use crate::{
     outcome::{Line, Target},
 };
 use anyhow::{Context, Result, ensure};
-use std::{collections::HashMap, fs::File, os::unix::fs::FileExt, sync::Barrier, thread, time::Instant};
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::FileExt,
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
 
 const THREADS: usize = 2;
 const ITEM_BYTES: usize = 100 << 10;
@@ -24,9 +34,15 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     runtime.block_on(cache.warm())?;
 
     let snapshot = cache.dataset.snapshot();
+    let refused = AtomicU64::new(0);
     let by_engine = |id: usize, buffer: &mut [u8]| {
         let item = snapshot.item(id as u64)?;
-        cache.dataset.try_read(item.object, item.range.start, buffer).context("a warm item was a miss")?;
+        if cache.dataset.try_read(item.object, item.range.start, buffer).is_none() {
+            // Would have waited: a door then asks again in a way that may, and so does this one.
+            refused.fetch_add(1, Relaxed);
+            let reply = runtime.block_on(cache.dataset.read(item.object, item.range))?;
+            buffer.copy_from_slice(&reply.segments.concat());
+        }
         Ok(())
     };
     let files = kept_files(&cache, &cache_dir)?;
@@ -41,6 +57,9 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
             Contestant::new("pread", |round| speed(files.len(), passes, round, &by_pread)),
         ],
     )?;
+    if refused.load(Relaxed) > 0 {
+        eprintln!("{} of all reads could not be answered without waiting", refused.load(Relaxed));
+    }
     runtime.block_on(cache.engine.shutdown());
     let line = Line::of_rounds(
         format!("{} KiB items, {THREADS} threads", ITEM_BYTES >> 10),
