@@ -8,7 +8,10 @@ use crate::{
     outcome::{Line, Target},
 };
 use anyhow::{Context, Result, ensure};
-use fodder_api::{Address, Client};
+use fodder_api::{
+    Address, Client,
+    frames::{Batch, FrameClient},
+};
 use fodder_policy::Policy;
 use std::{
     fs::{self, File},
@@ -21,6 +24,7 @@ use std::{
 const READERS: usize = 64;
 const PASSES: u64 = 2;
 const OBJECT_BYTES: u64 = 32 << 20;
+const RANGE_BYTES: u64 = 4 << 20;
 const BUDGET_BYTES: u64 = 256 << 20;
 const BESIDE_BYTES: u64 = 256 << 20;
 
@@ -32,13 +36,18 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let objects = 10 * cache_bytes / OBJECT_BYTES;
     write_sparse(&data, objects)?;
     let mut lines = Vec::new();
-    for policy in [Policy::Lru, Policy::Minio] {
-        let cache_dir = workspace.path().join(policy.name());
+    for (policy, door) in [
+        (Policy::Lru, Door::Grpc),
+        (Policy::Minio, Door::Grpc),
+        (Policy::Lru, Door::Frames),
+        (Policy::Minio, Door::Frames),
+    ] {
+        let cache_dir = workspace.path().join("cache");
         let origin = data.to_str().context("the directory's name is text")?.into();
         let node = NodeArguments { cache_dir, cache_bytes, budget_bytes: BUDGET_BYTES, policy, origin };
-        let (peak, speed) = peak(&node, objects)?;
+        let (peak, speed) = peak(&node, door, objects)?;
         let allowed = (BUDGET_BYTES + BESIDE_BYTES) as f64 / f64::from(1 << 20);
-        let what = format!("RssAnon, {READERS} readers, {policy}, {speed:.1} GB/s");
+        let what = format!("RssAnon, {READERS} {door:?} readers, {policy}, {speed:.1} GB/s");
         lines.push(Line::new(what, "MiB", peak, "budget + 256 MiB", allowed, Target::AtMost(1.0)));
         fs::remove_dir_all(&node.cache_dir)?;
     }
@@ -52,13 +61,16 @@ fn write_sparse(dir: &Path, objects: u64) -> Result<()> {
 }
 
 /// The most MiB of anonymous memory a node had, and the GB/s it served meanwhile.
-fn peak(arguments: &NodeArguments, objects: u64) -> Result<(f64, f64)> {
+fn peak(arguments: &NodeArguments, door: Door, objects: u64) -> Result<(f64, f64)> {
     let node = arguments.start()?;
     let done = AtomicBool::new(false);
     let start = Instant::now();
     let (peak, read) = thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(node.process.id(), &done));
-        let read = read_all(&node, objects);
+        let read = match door {
+            Door::Grpc => read_by_grpc(&node, objects),
+            Door::Frames => read_by_frames(&node, objects),
+        };
         done.store(true, Relaxed);
         (watcher.join().expect("the watcher does not panic"), read)
     });
@@ -79,8 +91,15 @@ fn watch(process: u32, done: &AtomicBool) -> Result<u64> {
     Ok(peak)
 }
 
+/// What readers read through.
+#[derive(Debug, Clone, Copy)]
+enum Door {
+    Grpc,
+    Frames,
+}
+
 /// Every reader, on a connection of its own, streams the next object that nobody has begun, until all passes are over.
-fn read_all(node: &RunningNode, objects: u64) -> Result<u64> {
+fn read_by_grpc(node: &RunningNode, objects: u64) -> Result<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let address = Address::unix(&node.socket)?;
     let next = AtomicU64::new(0);
@@ -88,18 +107,42 @@ fn read_all(node: &RunningNode, objects: u64) -> Result<u64> {
         let readers = (0..READERS).map(|_| async {
             let client = Client::connect(&address).await?;
             let mut bytes = 0;
-            loop {
-                let number = next.fetch_add(1, Relaxed);
-                if number >= PASSES * objects {
-                    return anyhow::Ok(bytes);
-                }
-                let target = fodder_api::Target::Item(number % objects);
+            while let Some(target) = next_object(&next, objects) {
                 let mut stream = client.read(NAME, target, 0, 0).await?;
                 while let Some((chunk, _)) = stream.next().await? {
                     bytes += chunk.len() as u64;
                 }
             }
+            anyhow::Ok(bytes)
         });
         Ok(futures::future::try_join_all(readers).await?.into_iter().sum())
     })
+}
+
+/// As by gRPC, from a thread for each reader, in ranges that fit a client's buffer.
+fn read_by_frames(node: &RunningNode, objects: u64) -> Result<u64> {
+    let address = Address::unix(&node.socket)?;
+    let next = AtomicU64::new(0);
+    let reader = || {
+        let mut client = FrameClient::connect(&address)?;
+        let handle = client.open(NAME, None)?.handle;
+        let (mut batch, mut bytes) = (Batch::new(), 0);
+        while let Some(target) = next_object(&next, objects) {
+            for offset in (0..OBJECT_BYTES).step_by(RANGE_BYTES as usize) {
+                client.read(handle, &target, offset, RANGE_BYTES, &mut batch)?;
+                bytes += batch.get(0).context("one answer")?.data?.len() as u64;
+            }
+        }
+        anyhow::Ok(bytes)
+    };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(reader)).collect();
+        readers.into_iter().map(|reader| reader.join().expect("a reader does not panic")).sum()
+    })
+}
+
+/// The object that is next for whoever asks; None when all passes are over.
+fn next_object(next: &AtomicU64, objects: u64) -> Option<fodder_api::Target> {
+    let number = next.fetch_add(1, Relaxed);
+    (number < PASSES * objects).then(|| fodder_api::Target::Item(number % objects))
 }
