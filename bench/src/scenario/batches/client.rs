@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     FramesUnix,
     /// Files leased over the Unix socket for each batch, read by the client.
     LeasesUnix,
-    /// Files leased over the Unix socket once, read by the client.
+    /// Files leased over the Unix socket once, looked at where they are by the client.
     KeptLeasesUnix,
     /// Redis over TCP.
     RedisTcp,

@@ -3,8 +3,11 @@
 use super::{Kind, redis_key};
 use crate::{fixture::NAME, redis};
 use anyhow::Result;
-use fodder_api::frames::{Batch, FrameClient, LeaseCache};
+use fodder_api::frames::{Batch, FrameClient, LeaseCache, Leased};
+use memmap2::{Mmap, MmapOptions};
 use std::{
+    collections::{HashMap, hash_map::Entry},
+    hint::black_box,
     io::{Read, Write},
     net::TcpStream,
     ops::Range,
@@ -28,8 +31,8 @@ pub(super) fn open(kind: Kind, address: &str) -> Result<Box<dyn Reader>> {
         }
         Kind::GrpcTcp => Box::new(Grpc::connect(address)?),
         Kind::FramesUnix | Kind::FramesTcp => Box::new(Frames::connect(address)?),
-        Kind::LeasesUnix => Box::new(Leases::connect(address, false)?),
-        Kind::KeptLeasesUnix => Box::new(Leases::connect(address, true)?),
+        Kind::LeasesUnix => Box::new(Leases::connect(address)?),
+        Kind::KeptLeasesUnix => Box::new(KeptLeases::connect(address)?),
     })
 }
 
@@ -78,30 +81,24 @@ impl Reader for Frames {
     }
 }
 
+/// Leases taken anew for each batch, and the files read into one buffer.
 struct Leases {
     client: FrameClient,
     handle: u32,
-    /// Leases kept from batch to batch; without it, each batch takes its leases anew and gives them back.
-    kept: Option<LeaseCache>,
     buffer: Vec<u8>,
 }
 
 impl Leases {
-    fn connect(address: &str, keep: bool) -> Result<Self> {
+    fn connect(address: &str) -> Result<Self> {
         let mut client = FrameClient::connect(&address.parse()?)?;
-        let opened = client.open(NAME, None)?;
-        let kept = keep.then(|| LeaseCache::new(opened.handle, opened.items as usize));
-        Ok(Self { client, handle: opened.handle, kept, buffer: Vec::new() })
+        let handle = client.open(NAME, None)?.handle;
+        Ok(Self { client, handle, buffer: Vec::new() })
     }
 }
 
 impl Reader for Leases {
-    /// Reads the leased files into one buffer, so that this client ends with the bytes where the others do.
     fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let leases = match &mut self.kept {
-            Some(kept) => kept.get(&mut self.client, ids)?,
-            None => self.client.get_leases(self.handle, ids)?,
-        };
+        let leases = self.client.get_leases(self.handle, ids)?;
         let leases = leases.into_iter().collect::<fodder_api::Result<Vec<_>>>()?;
         let len = leases.iter().map(|leased| leased.length as usize).sum();
         if self.buffer.len() < len {
@@ -116,6 +113,53 @@ impl Reader for Leases {
         }
         Ok(())
     }
+}
+
+/// Leases kept from batch to batch, as a loader keeps them from epoch to epoch. The files stay mapped, and every byte is
+/// looked at where it is.
+struct KeptLeases {
+    client: FrameClient,
+    leases: LeaseCache,
+    maps: HashMap<u64, Mmap>,
+}
+
+impl KeptLeases {
+    fn connect(address: &str) -> Result<Self> {
+        let mut client = FrameClient::connect(&address.parse()?)?;
+        let opened = client.open(NAME, None)?;
+        let leases = LeaseCache::new(opened.handle, opened.items as usize);
+        Ok(Self { client, leases, maps: HashMap::new() })
+    }
+}
+
+impl Reader for KeptLeases {
+    fn read(&mut self, ids: &[u64], each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        for leased in self.leases.get(&mut self.client, ids)? {
+            let leased = leased?;
+            let map = match self.maps.entry(leased.asked) {
+                Entry::Occupied(kept) => kept.into_mut(),
+                Entry::Vacant(free) => free.insert(map(&leased)?),
+            };
+            black_box(sum(map));
+            each(map);
+        }
+        Ok(())
+    }
+}
+
+#[allow(unsafe_code, reason = "a leased file is read in place only by mapping it")]
+fn map(leased: &Leased) -> Result<Mmap> {
+    let mut options = MmapOptions::new();
+    options.offset(leased.offset).len(leased.length as usize).populate();
+    // SAFETY: a leased file is sealed: nobody writes, punches or truncates it any more, not even after an eviction.
+    Ok(unsafe { options.map(leased.lease.file()) }?)
+}
+
+/// Looks at every byte.
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words = words.iter().fold(0, |sum: u64, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+    rest.iter().fold(words, |sum, &byte| sum.wrapping_add(u64::from(byte)))
 }
 
 struct Grpc {
