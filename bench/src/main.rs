@@ -2,6 +2,7 @@
 //! is met; a miss is a result and not an error.
 
 mod bucket;
+mod buffer;
 mod contest;
 mod fixture;
 mod machine;

@@ -102,12 +102,12 @@ impl<S: Read + Write> Client<S> {
         Ok(())
     }
 
-    /// Asks for values with one MGET. They are read into `buffer`, which is reused from call to call, and `values` is
-    /// filled with where in it they lie.
+    /// Asks for values with one MGET. They are read into `buffer`, which must have room for the whole reply, and `values`
+    /// is filled with where in it they lie.
     pub(crate) fn mget<'k>(
         &mut self,
         keys: impl ExactSizeIterator<Item = &'k str>,
-        buffer: &mut Vec<u8>,
+        buffer: &mut [u8],
         values: &mut Vec<std::ops::Range<usize>>,
     ) -> Result<()> {
         let count = keys.len();
@@ -132,7 +132,7 @@ impl<S: Read + Write> Client<S> {
 /// A reply that is being read, as much at a time as the socket gives.
 struct Incoming<'a, S> {
     stream: &'a mut S,
-    buffer: &'a mut Vec<u8>,
+    buffer: &'a mut [u8],
     filled: usize,
     at: usize,
 }
@@ -165,9 +165,7 @@ impl<S: Read> Incoming<'_, S> {
     }
 
     fn read_more(&mut self) -> Result<()> {
-        if self.filled == self.buffer.len() {
-            self.buffer.resize((self.buffer.len() * 2).max(1 << 16), 0);
-        }
+        ensure!(self.filled < self.buffer.len(), "redis answered more than the buffer holds");
         match self.stream.read(&mut self.buffer[self.filled..]) {
             Ok(0) => bail!("redis closed the connection"),
             Ok(count) => self.filled += count,
@@ -210,7 +208,7 @@ mod tests {
 
     fn mget(reply: &'static [u8], step: usize) -> Result<Vec<Vec<u8>>> {
         let mut client = Client::new(Trickle { asked: Vec::new(), reply, step });
-        let (mut buffer, mut values) = (Vec::new(), Vec::new());
+        let (mut buffer, mut values) = ([0; 64], Vec::new());
         client.mget(["a", "bc"].into_iter(), &mut buffer, &mut values)?;
         assert_eq!(client.stream.asked, b"*3\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbc\r\n");
         Ok(values.into_iter().map(|range| buffer[range].to_vec()).collect())

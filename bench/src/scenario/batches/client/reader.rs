@@ -1,7 +1,7 @@
 //! How each door is asked for a batch. All reuse their buffers from batch to batch.
 
 use super::{Kind, redis_key};
-use crate::{fixture::NAME, redis};
+use crate::{buffer::Buffer, fixture::NAME, redis};
 use anyhow::Result;
 use fodder_api::frames::{Batch, FrameClient, LeaseCache, Leased};
 use memmap2::{Mmap, MmapOptions};
@@ -23,11 +23,11 @@ pub(super) trait Reader {
 /// Connects.
 pub(super) fn open(kind: Kind, address: &str) -> Result<Box<dyn Reader>> {
     Ok(match kind {
-        Kind::RedisUnix => Box::new(Redis::new(UnixStream::connect(address)?)),
+        Kind::RedisUnix => Box::new(Redis::new(UnixStream::connect(address)?)?),
         Kind::RedisTcp => {
             let stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
-            Box::new(Redis::new(stream))
+            Box::new(Redis::new(stream)?)
         }
         Kind::GrpcTcp => Box::new(Grpc::connect(address)?),
         Kind::FramesUnix | Kind::FramesTcp => Box::new(Frames::connect(address)?),
@@ -38,13 +38,13 @@ pub(super) fn open(kind: Kind, address: &str) -> Result<Box<dyn Reader>> {
 
 struct Redis<S> {
     client: redis::Client<S>,
-    buffer: Vec<u8>,
+    buffer: Buffer,
     values: Vec<Range<usize>>,
 }
 
 impl<S: Read + Write> Redis<S> {
-    fn new(stream: S) -> Self {
-        Self { client: redis::Client::new(stream), buffer: Vec::new(), values: Vec::new() }
+    fn new(stream: S) -> Result<Self> {
+        Ok(Self { client: redis::Client::new(stream), buffer: Buffer::new()?, values: Vec::new() })
     }
 }
 
@@ -85,14 +85,14 @@ impl Reader for Frames {
 struct Leases {
     client: FrameClient,
     handle: u32,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl Leases {
     fn connect(address: &str) -> Result<Self> {
         let mut client = FrameClient::connect(&address.parse()?)?;
         let handle = client.open(NAME, None)?.handle;
-        Ok(Self { client, handle, buffer: Vec::new() })
+        Ok(Self { client, handle, buffer: Buffer::new()? })
     }
 }
 
@@ -101,10 +101,7 @@ impl Reader for Leases {
         let leases = self.client.get_leases(self.handle, ids)?;
         let leases = leases.into_iter().collect::<fodder_api::Result<Vec<_>>>()?;
         let len = leases.iter().map(|leased| leased.length as usize).sum();
-        if self.buffer.len() < len {
-            self.buffer.resize(len, 0);
-        }
-        let mut rest = &mut self.buffer[..];
+        let mut rest = self.buffer.front(len)?;
         for leased in &leases {
             let (item, behind) = rest.split_at_mut(leased.length as usize);
             leased.read_into(item)?;
