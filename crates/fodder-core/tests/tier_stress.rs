@@ -140,6 +140,27 @@ fn a_piece_that_is_punched_and_filled_again_is_never_read_as_a_hole() {
     assert!(hits.load(Ordering::Relaxed) > 0);
 }
 
+#[test]
+fn a_file_that_leaves_and_comes_anew_beside_a_commit_is_not_taken_for_lost() {
+    let home = tempfile::tempdir().unwrap();
+    // Few enough to be synced one by one: by the time of the last the first have left and come anew.
+    let world = World::new(&[3000; 12]);
+    let options = TierOptions { commit_interval: Duration::from_micros(100), ..options() };
+    let tier = Tier::open_with(&config(home.path(), 16 << 20, Medium::Ssd), options).unwrap();
+    let shelf = tier.attach("birds", world.table()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < deadline {
+        for piece in 0..world.pieces() {
+            world.fill(&shelf, piece).unwrap();
+        }
+        for piece in 0..world.pieces() {
+            assert_eq!(shelf.evict(PieceId(piece)), [PieceId(piece)], "nobody else dropped it");
+        }
+    }
+    assert_eq!(tier.health(), Health::Ok);
+    assert_eq!(shelf.drain_lost(), []);
+}
+
 /// A tmpfs that is unmounted when the test ends, however it ends.
 struct SmallDisk(tempfile::TempDir);
 

@@ -214,12 +214,19 @@ impl Shelf {
         let epoch = self.epoch(slot).load(Ordering::SeqCst);
         let synced = self.file(slot, epoch, true).map_err(Into::into).and_then(|kept| kept.file.sync_data());
         let (Err(error), Some(object)) = (synced, self.object(slot)) else { return };
-        if error.kind() == std::io::ErrorKind::NotFound && self.epoch(slot).load(Ordering::SeqCst) != epoch {
+        let mut gate = self.gate(slot);
+        if error.kind() == std::io::ErrorKind::NotFound && !self.vanished(slot) {
+            // It left before it was asked for; if it came anew, a later group syncs what was written then.
             return;
         }
         self.write_failed("sync a file", &error);
-        let mut gate = self.gate(slot);
         let gone = self.drop_object(&mut gate, object);
         self.lost.lock().extend(gone);
+    }
+
+    /// Whether a file that should be there has lost its name. With the gate.
+    fn vanished(&self, slot: u32) -> bool {
+        let name_is_gone = || self.core.files.open(&self.name, self.key(slot), false, true).err() == Some(Errno::NOENT);
+        self.flags(slot) & ON_DISK != 0 && name_is_gone()
     }
 }
