@@ -21,6 +21,15 @@ pub struct EngineConfig {
     /// A read that took longer is logged with what it waited for.
     #[serde(with = "human_duration")]
     pub slow_read: Duration,
+    /// A dataset that nobody has read for this long is idle: it yields its space before any other.
+    #[serde(with = "human_duration")]
+    pub idle_after: Duration,
+    /// The rest before everything that is cached is read again and compared with its checksums.
+    #[serde(with = "human_duration")]
+    pub scrub_interval: Duration,
+    /// How many bytes a second that reads: slow enough that no reader notices, a terabyte in a day and a half.
+    #[serde(rename = "scrub_bandwidth", with = "crate::size")]
+    pub scrub_bytes_per_second: u64,
 }
 
 /// A directory with a medium and a quota.
@@ -142,6 +151,9 @@ impl Default for EngineConfig {
             memory_budget_bytes: 256 << 20,
             origin_concurrency: 64,
             slow_read: Duration::from_secs(1),
+            idle_after: Duration::from_secs(600),
+            scrub_interval: Duration::from_secs(3600),
+            scrub_bytes_per_second: 8 << 20,
         }
     }
 }

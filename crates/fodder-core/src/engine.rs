@@ -84,7 +84,8 @@ impl Engine {
             tiers.push(default_tier(&config)?);
         }
         tiers.sort_by_key(|tier| tier.medium);
-        let open = move || tiers.iter().map(|tier| Space::open(tier).map(Arc::new)).collect();
+        let idle_after = config.idle_after;
+        let open = move || tiers.iter().map(|tier| Space::open(tier, idle_after).map(Arc::new)).collect();
         let spaces: Result<Vec<_>> = on_blocking_thread(open).await;
         let spaces = spaces?;
         let shared = Shared::start(&config)?;
@@ -97,7 +98,7 @@ impl Engine {
             scrubber: Mutex::default(),
             config,
         });
-        let scrubber = scrub::start(Arc::downgrade(&engine), engine.shared.closing.clone());
+        let scrubber = scrub::start(&engine);
         let scrubber = scrubber.map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
         *engine.scrubber.lock() = Some(scrubber);
         Ok(engine)

@@ -1,26 +1,25 @@
 //! The slow round over everything that is cached: disks forget, and what nobody reads nobody checks.
 
 use super::{Dataset, Engine};
+use crate::config::EngineConfig;
 use std::{
-    sync::{Arc, Weak},
+    sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 use tokio_util::sync::CancellationToken;
 
-/// How fast it reads: slow enough that no reader notices, a terabyte in a day and a half.
-const BYTES_PER_SECOND: u64 = 8 << 20;
-/// The rest before each round.
-const REST: Duration = Duration::from_secs(3600);
 /// How soon it notices that the node stops.
 const STEP: Duration = Duration::from_millis(100);
 
 /// Starts the thread that goes round and round until the node stops.
-pub(super) fn start(engine: Weak<Engine>, closing: CancellationToken) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn start(engine: &Arc<Engine>) -> std::io::Result<JoinHandle<()>> {
+    let EngineConfig { scrub_interval: interval, scrub_bytes_per_second: bytes_per_second, .. } = engine.config;
+    let (engine, closing) = (Arc::downgrade(engine), engine.shared.closing.clone());
     let rounds = move || {
-        while rest(REST, &closing) {
+        while rest(interval, &closing) {
             let Some(datasets) = engine.upgrade().map(|engine| engine.datasets()) else { return };
-            datasets.iter().for_each(|dataset| scrub(dataset, BYTES_PER_SECOND, &closing));
+            datasets.iter().for_each(|dataset| scrub(dataset, bytes_per_second, &closing));
         }
     };
     std::thread::Builder::new().name("scrub".into()).spawn(rounds)
@@ -30,7 +29,7 @@ pub(super) fn start(engine: Weak<Engine>, closing: CancellationToken) -> std::io
 fn scrub(dataset: &Arc<Dataset>, bytes_per_second: u64, closing: &CancellationToken) {
     let began = Instant::now();
     let report = dataset.check_stocks(&mut |checked| {
-        let due = Duration::from_secs_f64(checked.bytes as f64 / bytes_per_second as f64);
+        let due = Duration::from_secs_f64(checked.bytes as f64 / bytes_per_second.max(1) as f64);
         rest(due.saturating_sub(began.elapsed()), closing)
     });
     if report.corrupt > 0 {

@@ -13,7 +13,7 @@ use crate::{
 };
 use fodder_policy::Pressure;
 use parking_lot::RwLock;
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Evictions for one newcomer. More than that means the space goes elsewhere (a disk that others fill), and the newcomer stays out.
 const MAX_EVICTIONS: usize = 256;
@@ -33,11 +33,13 @@ pub(super) struct Space {
     pub(super) tier: Arc<Tier>,
     pub(super) path: PathBuf,
     stocks: RwLock<Vec<Arc<Stock>>>,
+    /// A stock that nobody has read for longer yields before any other.
+    idle_after: Duration,
 }
 
 impl Space {
-    pub(super) fn open(config: &TierConfig) -> Result<Self> {
-        Ok(Self { tier: Tier::open(config)?, path: config.path.clone(), stocks: RwLock::default() })
+    pub(super) fn open(config: &TierConfig, idle_after: Duration) -> Result<Self> {
+        Ok(Self { tier: Tier::open(config)?, path: config.path.clone(), stocks: RwLock::default(), idle_after })
     }
 
     pub(super) fn join(&self, stock: Arc<Stock>) {
@@ -100,7 +102,8 @@ impl Space {
     fn yielding_to(&self, stock: &Arc<Stock>, cost: u64) -> Option<Arc<Stock>> {
         let stocks = self.stocks.read();
         let others = || stocks.iter().filter(|other| !Arc::ptr_eq(other, stock) && other.used_bytes() > 0);
-        if let Some(idle) = others().filter(|other| other.is_idle()).max_by_key(|other| other.idle_for()) {
+        let idle = others().max_by_key(|other| other.idle_for());
+        if let Some(idle) = idle.filter(|idle| idle.idle_for() > self.idle_after) {
             return Some(Arc::clone(idle));
         }
         let fair = fair_share(self.tier.quota_bytes(), &stocks);

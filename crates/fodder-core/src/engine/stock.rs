@@ -18,9 +18,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A dataset that nobody has read for this long is idle: it yields its space before any other.
-const IDLE_AFTER: Duration = Duration::from_secs(600);
-
 /// One dataset's stock in one tier.
 #[derive(Debug)]
 pub(super) struct Stock {
@@ -60,11 +57,7 @@ impl Stock {
 
     /// Pieces were read from the shelf.
     pub(super) fn hit(&self, pieces: Range<u32>) {
-        // Written seldom: on the warm path even a store that threads share is felt.
-        let now = self.born.elapsed().as_millis() as u64;
-        if now >= self.last_read.load(Relaxed) + 1000 {
-            self.last_read.store(now, Relaxed);
-        }
+        self.touch();
         if self.heeds_hits {
             let mut policy = self.policy.lock();
             pieces.for_each(|piece| policy.hit(piece));
@@ -73,6 +66,7 @@ impl Stock {
 
     /// Whether the policy wants a piece that was missed.
     pub(super) fn admits(&self, piece: PieceId, bytes: u32, room: bool) -> bool {
+        self.touch();
         self.policy.lock().admit(piece.0, bytes, room)
     }
 
@@ -148,13 +142,17 @@ impl Stock {
         self.evicted.load(Relaxed)
     }
 
-    /// How long nobody has read it.
-    pub(super) fn idle_for(&self) -> Duration {
-        self.born.elapsed().saturating_sub(Duration::from_millis(self.last_read.load(Relaxed)))
+    /// Somebody reads it. Written seldom: on the warm path even a store that threads share is felt.
+    fn touch(&self) {
+        let now = self.born.elapsed().as_millis() as u64;
+        if now >= self.last_read.load(Relaxed) + 1000 {
+            self.last_read.store(now, Relaxed);
+        }
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.idle_for() > IDLE_AFTER
+    /// How long nobody has read it, to a second.
+    pub(super) fn idle_for(&self) -> Duration {
+        self.born.elapsed().saturating_sub(Duration::from_millis(self.last_read.load(Relaxed)))
     }
 
     /// Bytes of memory its policy holds.
