@@ -8,4 +8,4 @@
 
 pub mod residency;
 
-pub use residency::{Policy, Pressure, Residency, UnknownPolicy};
+pub use residency::{Policy, Pressure, Residency, UnknownPolicy, signal::Signal};

@@ -8,7 +8,9 @@ pub mod conformance;
 mod idset;
 pub mod lru;
 pub mod minio;
+pub mod signal;
 
+use signal::Signal;
 use std::{fmt, str::FromStr};
 
 /// Why the caller asks for a victim.
@@ -48,6 +50,21 @@ pub trait Residency: Send + fmt::Debug {
 
     /// A piece ceased to be resident, as a victim or for another reason (corrupt, changed, evicted by hand).
     fn removed(&mut self, id: u32);
+
+    /// Something about the ids that reads do not tell. See [`Signal`] for who sends what; most is ignored by most.
+    fn signal(&mut self, _signal: Signal<'_>) {}
+
+    /// Does at most `steps` small steps of what a signal has left to do; true while there is more. Called off the
+    /// read path, again and again, so that no reader waits for a pass over all ids. Every answer is right at
+    /// every moment in between.
+    fn settle(&mut self, _steps: usize) -> bool {
+        false
+    }
+
+    /// A resident that may answer for `id`, which is not resident itself, to a job that takes substitutes.
+    fn stand_in(&self, _id: u32) -> Option<u32> {
+        None
+    }
 
     /// How many pieces are resident.
     fn len(&self) -> usize;
