@@ -6,6 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+mod bits;
+pub mod error;
+pub mod job;
+pub mod ledger;
+pub mod permutation;
+pub mod plan;
 pub mod residency;
+pub mod serving;
 
+pub use error::{Error, Result};
 pub use residency::{Policy, Pressure, Residency, UnknownPolicy, signal::Signal};

@@ -1,0 +1,203 @@
+//! The order in which a job asks for items in one epoch, and how ranks share it.
+//!
+//! A [`Plan`] is the whole epoch's order: seeded (a hundred bytes at any size) or listed. A [`Share`] deals it out to
+//! ranks, a [`Rest`] says what of it is still to be given out, and a [`Slice`] is what one rank sees. Nothing here
+//! knows of caches, batches or time.
+
+mod needed;
+mod rest;
+mod share;
+mod slice;
+
+pub use needed::Needed;
+pub use rest::Rest;
+pub use share::{Share, Uneven};
+pub use slice::{Place, Slice};
+
+use crate::{
+    Error, Result,
+    bits::{Bits, Ranked},
+    permutation::{Permutation, mix},
+};
+use std::sync::Arc;
+
+/// A sealed listing of a dataset, as far as plans care: which one it is and how many items it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Snapshot {
+    /// Tells it from every other snapshot (part of its hash). Checkpoints name it.
+    pub fingerprint: u64,
+    /// How many items it has; their ids are the numbers below.
+    pub items: u32,
+}
+
+/// How a job says in which order it will ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Every item once, permuted by this seed and the number of the epoch.
+    Seed(u64),
+    /// These items in this order, each at most once. They need not be all: importance sampling selects.
+    Ids(Arc<[u32]>),
+}
+
+/// The order of one epoch.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    snapshot: Snapshot,
+    epoch: u64,
+    order: Kept,
+}
+
+/// The order, ready to be looked up in both directions.
+#[derive(Debug, Clone)]
+enum Kept {
+    Seeded { seed: u64, permutation: Permutation },
+    Listed(Arc<Listed>),
+}
+
+/// An order that was sent: 8 bytes an id of the plan and a seventh of a byte an item of the snapshot.
+#[derive(Debug)]
+struct Listed {
+    ids: Arc<[u32]>,
+    /// Which ids are in the plan.
+    members: Ranked,
+    /// The position of each member, by the rank of its id.
+    positions: Box<[u32]>,
+    /// Tells this order from every other.
+    fingerprint: u64,
+}
+
+impl Plan {
+    /// Plans an epoch. A list with an id twice, or with one that the snapshot does not have, is refused.
+    pub fn new(snapshot: Snapshot, epoch: u64, order: Order) -> Result<Self> {
+        let order = match order {
+            Order::Seed(seed) => Kept::Seeded { seed, permutation: Permutation::new(snapshot.items, seed, epoch) },
+            Order::Ids(ids) => Kept::Listed(Arc::new(Listed::new(snapshot.items, ids)?)),
+        };
+        Ok(Self { snapshot, epoch, order })
+    }
+
+    /// The snapshot it is about.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot
+    }
+
+    /// The epoch it is for.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// How many items are planned.
+    pub fn len(&self) -> u32 {
+        match &self.order {
+            Kept::Seeded { permutation, .. } => permutation.len(),
+            Kept::Listed(listed) => listed.ids.len() as u32,
+        }
+    }
+
+    /// Whether nothing is planned.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The item at a position. None past the end.
+    pub fn at(&self, position: u32) -> Option<u32> {
+        match &self.order {
+            Kept::Seeded { permutation, .. } => permutation.at(position),
+            Kept::Listed(listed) => listed.ids.get(position as usize).copied(),
+        }
+    }
+
+    /// The position of an item. None if it is not planned.
+    pub fn position_of(&self, id: u32) -> Option<u32> {
+        match &self.order {
+            Kept::Seeded { permutation, .. } => permutation.position_of(id),
+            Kept::Listed(listed) => listed.members.rank(id).map(|rank| listed.positions[rank as usize]),
+        }
+    }
+
+    /// The seed, if it is by seed.
+    pub fn seed(&self) -> Option<u64> {
+        match self.order {
+            Kept::Seeded { seed, .. } => Some(seed),
+            Kept::Listed(_) => None,
+        }
+    }
+
+    /// The ids in order, if they were listed.
+    pub fn ids(&self) -> Option<&Arc<[u32]>> {
+        match &self.order {
+            Kept::Seeded { .. } => None,
+            Kept::Listed(listed) => Some(&listed.ids),
+        }
+    }
+
+    /// Tells this order from others: the seed, or a hash of the list.
+    pub fn fingerprint(&self) -> u64 {
+        match &self.order {
+            Kept::Seeded { seed, .. } => *seed,
+            Kept::Listed(listed) => listed.fingerprint,
+        }
+    }
+
+    /// The plan of the epoch after it, where that is known already: a seed plans all epochs.
+    pub fn following(&self) -> Option<Self> {
+        let order = Order::Seed(self.seed()?);
+        Self::new(self.snapshot, self.epoch.checked_add(1)?, order).ok()
+    }
+
+    /// Bytes it holds on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.order {
+            Kept::Seeded { .. } => 0,
+            Kept::Listed(listed) => listed.heap_bytes(),
+        }
+    }
+}
+
+impl PartialEq for Plan {
+    /// Whether both give the same order.
+    fn eq(&self, other: &Self) -> bool {
+        self.snapshot == other.snapshot
+            && self.epoch == other.epoch
+            && self.seed() == other.seed()
+            && self.ids() == other.ids()
+    }
+}
+
+impl Eq for Plan {}
+
+impl Listed {
+    fn new(items: u32, ids: Arc<[u32]>) -> Result<Self> {
+        let mut members = Bits::new(items);
+        for (position, &id) in ids.iter().enumerate() {
+            if id >= items {
+                return Err(Error::Invalid(format!(
+                    "the plan asks for item {id} at position {position}, but the snapshot has {items} items \
+                     (0 to {}): plan with ids of this snapshot",
+                    i64::from(items) - 1
+                )));
+            }
+            if !members.insert(id) {
+                let first = ids.iter().position(|&other| other == id).unwrap_or_default();
+                return Err(Error::Invalid(format!(
+                    "the plan has item {id} at positions {first} and {position}: an epoch may ask for an item once"
+                )));
+            }
+        }
+        let members = Ranked::of(&members);
+        let mut positions = vec![0; ids.len()];
+        for (position, &id) in ids.iter().enumerate() {
+            let rank = members.rank(id).expect("every listed id was just added");
+            positions[rank as usize] = position as u32;
+        }
+        let fingerprint = ids.iter().fold(mix(ids.len() as u64), |hash, &id| mix(hash ^ u64::from(id)));
+        Ok(Self { ids, members, positions: positions.into(), fingerprint })
+    }
+
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.ids) + size_of_val(&*self.positions) + self.members.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

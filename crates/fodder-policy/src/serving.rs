@@ -1,0 +1,137 @@
+//! Which item answers: the trait behind `strict`, `reorder` and `approx`, and the choice among them.
+//!
+//! One instance serves one epoch of one job. It sees the rest of the plan and hints about the cache, never bytes. It
+//! does not remember batches (the ledger does), and what it has served it never takes back.
+
+use crate::plan::Slice;
+use crate::{Error, Result};
+use std::fmt;
+
+/// How a job wants to be answered, as it is written in a configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Mode {
+    /// What was planned, in the order planned.
+    #[default]
+    Strict,
+    /// Each planned item exactly once an epoch, cached ones first.
+    Reorder {
+        /// How many of the planned items that are still to come are looked at for a cached one. Nothing is served more
+        /// than this many places before its own; 0 and 1 are as strict.
+        window: u32,
+    },
+    /// A cached item may stand in for a missing one.
+    Approx(Approximation),
+}
+
+/// The bounds of substitution.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approximation {
+    /// The largest share of an epoch's deliveries that may be substitutes, from 0 to 1.
+    pub max_fraction: f64,
+    /// Whether a substitute must have the label of the item it stands in for.
+    pub same_class: bool,
+    /// How often one item may be delivered in an epoch, its own turn included.
+    pub max_repeats: u32,
+}
+
+impl Default for Approximation {
+    fn default() -> Self {
+        Self { max_fraction: 0.1, same_class: true, max_repeats: 2 }
+    }
+}
+
+/// How a delivery relates to the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The planned item at its place.
+    Planned,
+    /// The planned item before or after its place.
+    Reordered,
+    /// Another item stands in for the planned one.
+    Substituted,
+    /// An item that was planned once is given once more, so that every rank gets equally many.
+    Pad,
+}
+
+/// One answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// The planned item.
+    pub asked: u32,
+    /// The item that answers.
+    pub served: u32,
+    /// How the two relate.
+    pub kind: Kind,
+}
+
+/// A look into the cache and the catalog. All of it is a hint: a wrong answer costs a miss, never a wrong item.
+pub trait Look {
+    /// Whether an item can be read without asking the origin.
+    fn cached(&self, id: u32) -> bool;
+
+    /// The label of an item, where the layout has one.
+    fn label(&self, _id: u32) -> Option<u32> {
+        None
+    }
+
+    /// Whether another item may stand in for this one. A job that samples by importance says no for what matters.
+    fn replaceable(&self, _id: u32) -> bool {
+        true
+    }
+
+    /// The cached item that is most like this one, where residency knows.
+    fn stand_in(&self, _id: u32) -> Option<u32> {
+        None
+    }
+}
+
+impl<F: Fn(u32) -> bool> Look for F {
+    fn cached(&self, id: u32) -> bool {
+        self(id)
+    }
+}
+
+impl Mode {
+    /// How it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Reorder { .. } => "reorder",
+            Self::Approx(_) => "approx",
+        }
+    }
+
+    /// Refuses bounds that mean nothing.
+    pub fn check(&self) -> Result<()> {
+        let Self::Approx(bounds) = self else { return Ok(()) };
+        if !(0.0..=1.0).contains(&bounds.max_fraction) {
+            return Err(Error::Invalid(format!(
+                "max_fraction is {}, but it is a share of an epoch: give a number from 0 to 1",
+                bounds.max_fraction
+            )));
+        }
+        if bounds.max_repeats == 0 {
+            return Err(Error::Invalid("max_repeats is 0, so no item could ever be delivered: give at least 1".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Answers the ranks of a job in one epoch. See the conformance suite for what every mode promises.
+pub trait Serving: Send + fmt::Debug {
+    /// The next answer for the rank whose slice this is; None when it has had everything. A rank's slice stays the same
+    /// for the life of the instance.
+    fn next(&mut self, slice: &Slice<'_>, look: &dyn Look) -> Option<Served>;
+
+    /// The item came into the cache; its label, where the layout has one. `slice` is that of the rank that will need it,
+    /// if one does.
+    fn inserted(&mut self, _slice: Option<&Slice<'_>>, _id: u32, _label: Option<u32>) {}
+
+    /// The item left the cache. `slice` is that of the rank that will need it, if one does.
+    fn evicted(&mut self, _slice: Option<&Slice<'_>>, _id: u32) {}
+
+    /// Bytes of memory it holds.
+    fn memory_bytes(&self) -> usize;
+}
