@@ -14,6 +14,7 @@ pub mod permutation;
 pub mod plan;
 pub mod residency;
 pub mod serving;
+pub mod sim;
 
 pub use error::{Error, Result};
 pub use residency::{Policy, Pressure, Residency, UnknownPolicy, signal::Signal};

@@ -5,7 +5,7 @@
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
-mod idset;
+pub(crate) mod idset;
 pub mod lru;
 pub mod minio;
 pub mod signal;

@@ -8,14 +8,14 @@ const WORD_BITS: u32 = 6;
 
 /// A set of ids.
 #[derive(Debug, Default)]
-pub(super) struct IdSet {
+pub(crate) struct IdSet {
     levels: [Vec<u64>; LEVELS],
     len: usize,
 }
 
 impl IdSet {
     /// Adds an id; false if it was there.
-    pub(super) fn insert(&mut self, id: u32) -> bool {
+    pub(crate) fn insert(&mut self, id: u32) -> bool {
         if self.contains(id) {
             return false;
         }
@@ -35,7 +35,7 @@ impl IdSet {
     }
 
     /// Takes an id out; false if it was not there.
-    pub(super) fn remove(&mut self, id: u32) -> bool {
+    pub(crate) fn remove(&mut self, id: u32) -> bool {
         if !self.contains(id) {
             return false;
         }
@@ -53,13 +53,13 @@ impl IdSet {
     }
 
     /// Whether an id is in it.
-    pub(super) fn contains(&self, id: u32) -> bool {
+    pub(crate) fn contains(&self, id: u32) -> bool {
         let (word, bit) = split(id);
         self.levels[0].get(word).is_some_and(|bits| bits & bit != 0)
     }
 
     /// The greatest id in it.
-    pub(super) fn last(&self) -> Option<u32> {
+    pub(crate) fn last(&self) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
@@ -71,12 +71,12 @@ impl IdSet {
     }
 
     /// How many ids are in it.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Bytes it holds on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.levels.iter().map(|level| level.capacity() * size_of::<u64>()).sum()
     }
 }
