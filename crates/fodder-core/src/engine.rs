@@ -4,6 +4,7 @@ mod dataset;
 mod disk;
 mod fetch;
 mod flight;
+pub mod job;
 mod lock;
 mod read;
 mod scrub;

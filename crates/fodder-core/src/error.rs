@@ -53,3 +53,16 @@ impl Error {
         }
     }
 }
+
+impl From<fodder_policy::Error> for Error {
+    fn from(error: fodder_policy::Error) -> Self {
+        use fodder_policy::Error as Refused;
+        match error {
+            Refused::NotFound(text) => Error::NotFound(text),
+            Refused::Invalid(text) => Error::Invalid(text),
+            Refused::Conflict(text) => Error::Conflict(text),
+            Refused::Full(text) => Error::Full(text),
+            Refused::Corrupt(text) => Error::Corrupt(text),
+        }
+    }
+}

@@ -29,5 +29,5 @@ pub mod origin;
 pub mod size;
 pub mod tier;
 
-pub use engine::{Dataset, Engine};
+pub use engine::{Dataset, Engine, job};
 pub use error::{Error, Result};
