@@ -5,7 +5,9 @@
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+mod dense;
 pub(crate) mod idset;
+mod list;
 pub mod lru;
 pub mod minio;
 pub mod signal;

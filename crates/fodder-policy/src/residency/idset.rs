@@ -3,6 +3,8 @@
 //! Level 0 has one bit an id; a bit of a higher level says whether the word below it is not zero. Six levels of
 //! 64 cover every `u32`, so each operation touches at most six words. It knows nothing of policies.
 
+use super::dense::reserve;
+
 const LEVELS: usize = 6;
 const WORD_BITS: u32 = 6;
 
@@ -86,12 +88,10 @@ fn split(index: u32) -> (usize, u64) {
     ((index >> WORD_BITS) as usize, 1 << (index % u64::BITS))
 }
 
-/// Makes a level at least `len` words long, with an eighth of slack instead of the usual doubling.
+/// Makes a level at least `len` words long.
 fn grow(level: &mut Vec<u64>, len: usize) {
     if len > level.len() {
-        if len > level.capacity() {
-            level.reserve_exact(len + len / 8 - level.len());
-        }
+        reserve(level, len);
         level.resize(len, 0);
     }
 }
