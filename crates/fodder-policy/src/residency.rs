@@ -6,11 +6,23 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod dense;
+mod heap;
 pub(crate) mod idset;
+pub mod importance;
+pub mod lfu;
 mod list;
 pub mod lru;
 pub mod minio;
+pub mod pending;
+pub mod plan;
+pub mod quiver;
+pub mod s3fifo;
+pub mod semantic;
+pub mod share;
+pub mod sieve;
 pub mod signal;
+mod turnover;
+mod worth;
 
 use signal::Signal;
 use std::{fmt, str::FromStr};
@@ -89,25 +101,83 @@ pub enum Policy {
     Minio,
     /// Evict what was used longest ago.
     Lru,
+    /// Evict what was used least often.
+    Lfu,
+    /// Evict what arrived longest ago and was not used since it was last looked at.
+    Sieve,
+    /// Let newcomers prove themselves in a small queue.
+    S3Fifo,
+    /// Evict what the jobs' scores say is worth least.
+    Importance,
+    /// Keep one of what is alike, and what differs.
+    Semantic,
+    /// Hold chunks of the dataset, one being read and one being loaded.
+    Quiver,
+    /// Evict what the fewest jobs still need this epoch.
+    Pending,
+    /// Evict what the jobs' plans need furthest in the future.
+    Plan,
+}
+
+/// What can be set about the policies that have anything to set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// About `importance`.
+    pub importance: importance::Settings,
+    /// About `semantic`.
+    pub semantic: semantic::Settings,
 }
 
 impl Policy {
     /// Every choice, the default first.
-    pub const ALL: [Self; 2] = [Self::Minio, Self::Lru];
+    pub const ALL: [Self; 10] = [
+        Self::Minio,
+        Self::Lru,
+        Self::Lfu,
+        Self::Sieve,
+        Self::S3Fifo,
+        Self::Importance,
+        Self::Semantic,
+        Self::Quiver,
+        Self::Pending,
+        Self::Plan,
+    ];
 
     /// How it is written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Minio => "minio",
             Self::Lru => "lru",
+            Self::Lfu => "lfu",
+            Self::Sieve => "sieve",
+            Self::S3Fifo => "s3fifo",
+            Self::Importance => "importance",
+            Self::Semantic => "semantic",
+            Self::Quiver => "quiver",
+            Self::Pending => "pending",
+            Self::Plan => "plan",
         }
     }
 
-    /// A new, empty instance.
+    /// A new, empty instance, with nothing set.
     pub fn build(self) -> Box<dyn Residency> {
+        self.build_with(&Settings::default())
+    }
+
+    /// A new, empty instance.
+    pub fn build_with(self, settings: &Settings) -> Box<dyn Residency> {
         match self {
             Self::Minio => Box::<minio::Minio>::default(),
             Self::Lru => Box::<lru::Lru>::default(),
+            Self::Lfu => Box::<lfu::Lfu>::default(),
+            Self::Sieve => Box::<sieve::Sieve>::default(),
+            Self::S3Fifo => Box::<s3fifo::S3Fifo>::default(),
+            Self::Importance => Box::new(importance::Importance::new(settings.importance)),
+            Self::Semantic => Box::new(semantic::Semantic::new(settings.semantic)),
+            Self::Quiver => Box::<quiver::Quiver>::default(),
+            Self::Pending => Box::<pending::Pending>::default(),
+            Self::Plan => Box::<plan::Plan>::default(),
         }
     }
 }

@@ -1,9 +1,13 @@
 //! What a policy says it holds is what it has allocated: the bytes an item that Fodder prints hang on it.
 
-use fodder_policy::Policy;
+use fodder_policy::{
+    Policy, Signal,
+    residency::signal::{Ids, NO_KEY},
+};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    sync::Arc,
 };
 
 thread_local! {
@@ -40,8 +44,14 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn every_policy_states_exactly_the_memory_it_holds() {
     for policy in Policy::ALL {
+        let (scores, keys): (Arc<[f32]>, Arc<[u32]>) = ([0.5; 9].into(), [0, NO_KEY, 0].into());
         let before = HELD.get();
         let mut residency = policy.build();
+        residency.signal(Signal::Planned(Ids::Below(70_000)));
+        residency.signal(Signal::Packed(&[1_000, 30_000]));
+        residency.signal(Signal::Scores(Arc::clone(&scores)));
+        residency.signal(Signal::Neighbours(Arc::clone(&keys)));
+        residency.signal(Signal::NextUse { id: 80_000, at: 7 });
         for id in (0..50_000).chain([200_000, 60_000]) {
             residency.inserted(id, 1 << 20);
             residency.hit(id / 2);

@@ -77,10 +77,20 @@ impl Study {
     }
 
     fn run_policy(&self, policy: Policy, capacity_bytes: u64) -> Tally {
+        let cues = Cues {
+            scores: matches!(policy, Policy::Importance | Policy::Semantic),
+            future: matches!(policy, Policy::Plan).then_some(&self.future),
+            plans: matches!(policy, Policy::Pending),
+            chunks: matches!(policy, Policy::Quiver),
+        };
         match policy {
             // The quick ones are compiled into the loop, which is felt at tens of nanoseconds a request.
-            Policy::Lru => self.replay(&mut residency::lru::Lru::default(), capacity_bytes, Cues::default()),
-            Policy::Minio => self.replay(&mut residency::minio::Minio::default(), capacity_bytes, Cues::default()),
+            Policy::Minio => self.replay(&mut residency::minio::Minio::default(), capacity_bytes, cues),
+            Policy::Lru => self.replay(&mut residency::lru::Lru::default(), capacity_bytes, cues),
+            Policy::Lfu => self.replay(&mut residency::lfu::Lfu::default(), capacity_bytes, cues),
+            Policy::Sieve => self.replay(&mut residency::sieve::Sieve::default(), capacity_bytes, cues),
+            Policy::S3Fifo => self.replay(&mut residency::s3fifo::S3Fifo::default(), capacity_bytes, cues),
+            other => self.replay(&mut *other.build(), capacity_bytes, cues),
         }
     }
 

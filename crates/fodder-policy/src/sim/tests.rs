@@ -10,7 +10,10 @@ use super::{
 use crate::Policy::*;
 
 const LRU: Contender = Contender::Policy(Lru);
+const SIEVE: Contender = Contender::Policy(Sieve);
+const S3FIFO: Contender = Contender::Policy(S3Fifo);
 const MINIO: Contender = Contender::Policy(Minio);
+const IMPORTANCE: Contender = Contender::Policy(Importance);
 
 fn study(kind: Kind) -> Study {
     Study::of_workload(Workload { kind, items: 20_000, epochs: 24, skip: 6, seed: 1 }).unwrap()
@@ -29,14 +32,32 @@ fn reproduces(study: &Study, cached: f64, figures: &[(Contender, f64)], within: 
 #[test]
 fn uniform_epochs_hit_as_published() {
     let study = study(Kind::Uniform);
-    reproduces(&study, 0.2, &[(LRU, 0.022), (MINIO, 0.2), (Belady, 0.2)], 0.01);
-    reproduces(&study, 0.4, &[(LRU, 0.094), (MINIO, 0.4), (Belady, 0.4)], 0.01);
+    reproduces(&study, 0.2, &[(LRU, 0.022), (SIEVE, 0.124), (S3FIFO, 0.152), (MINIO, 0.2), (Belady, 0.2)], 0.01);
+    reproduces(&study, 0.4, &[(LRU, 0.094), (SIEVE, 0.322), (S3FIFO, 0.188), (MINIO, 0.4), (Belady, 0.4)], 0.01);
 }
 
 #[test]
 fn selective_epochs_hit_as_published() {
     let mild = study(Kind::Sbp { beta: 0.33 });
-    reproduces(&mild, 0.2, &[(LRU, 0.030), (MINIO, 0.214), (Belady, 0.266)], 0.01);
+    reproduces(
+        &mild,
+        0.2,
+        &[(LRU, 0.030), (SIEVE, 0.138), (S3FIFO, 0.178), (MINIO, 0.214), (IMPORTANCE, 0.256), (Belady, 0.266)],
+        0.01,
+    );
     let strong = study(Kind::Sbp { beta: 1.0 });
-    reproduces(&strong, 0.2, &[(LRU, 0.059), (MINIO, 0.266), (Belady, 0.401)], 0.01);
+    reproduces(
+        &strong,
+        0.2,
+        &[(LRU, 0.059), (SIEVE, 0.210), (S3FIFO, 0.239), (MINIO, 0.266), (IMPORTANCE, 0.361), (Belady, 0.401)],
+        0.01,
+    );
+}
+
+#[test]
+fn plan_equals_belady() {
+    for kind in [Kind::Uniform, Kind::Sbp { beta: 1.0 }] {
+        let study = study(kind);
+        assert_eq!(study.run(Contender::Policy(Plan), 0.2), study.run(Belady, 0.2));
+    }
 }

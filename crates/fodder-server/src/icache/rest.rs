@@ -244,11 +244,12 @@ fn capacity(app: &App, dataset: &DatasetStatus) -> u64 {
     capacity_samples(dataset, &status.tiers, status.datasets.len())
 }
 
-/// A policy by iCache's name for it: CoorDL's cache is minio.
+/// A policy by iCache's name for it, if it has one: CoorDL's cache is minio, ISA is importance.
 fn cache_type(policy: Policy) -> &'static str {
     match policy {
-        Policy::Lru => "lru",
         Policy::Minio => "coordl",
+        Policy::Importance => "isa",
+        other => other.name(),
     }
 }
 

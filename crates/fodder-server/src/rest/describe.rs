@@ -155,6 +155,14 @@ enum Layout {
 enum Policy {
     Minio,
     Lru,
+    Lfu,
+    Sieve,
+    S3Fifo,
+    Importance,
+    Semantic,
+    Quiver,
+    Pending,
+    Plan,
 }
 
 /// Counts of one dataset since the node started.

@@ -133,11 +133,11 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
 fn policy(kind: &str, notes: &mut Vec<String>) -> Option<Policy> {
     let (policy, note) = match kind {
         "lru" => (Policy::Lru, None),
+        "lfu" => (Policy::Lfu, None),
         "coordl" => (Policy::Minio, None),
-        "lfu" => (Policy::Lru, Some("counting uses is not built yet")),
-        "isa" => (Policy::Minio, Some("importance sampling is not built yet, and each sample is answered with itself")),
-        "quiver" => (Policy::Minio, Some("substitution is not built yet, and each sample is answered with itself")),
-        "semantic" => (Policy::Minio, Some("similarity is not built yet, and each sample is answered with itself")),
+        "isa" => (Policy::Importance, Some("each sample is answered with itself")),
+        "quiver" => (Policy::Quiver, Some("each sample is answered with itself")),
+        "semantic" => (Policy::Semantic, Some("each sample is answered with itself")),
         _ => return None,
     };
     notes.extend(note.map(|why| format!("cache_type: {kind} became the policy {policy}: {why}")));

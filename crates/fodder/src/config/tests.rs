@@ -221,15 +221,15 @@ fn icaches_own_example_is_read_as_what_it_means() {
 }
 
 #[test]
-fn icaches_cache_types_become_the_nearest_policy_with_a_note() {
+fn icaches_cache_types_become_their_policy_with_a_note_where_they_answer_otherwise() {
     use fodder_policy::Policy;
     for (kind, policy, noted) in [
         ("lru", Policy::Lru, false),
         ("coordl", Policy::Minio, false),
-        ("lfu", Policy::Lru, true),
-        ("isa", Policy::Minio, true),
-        ("quiver", Policy::Minio, true),
-        ("semantic", Policy::Minio, true),
+        ("lfu", Policy::Lfu, false),
+        ("isa", Policy::Importance, true),
+        ("quiver", Policy::Quiver, true),
+        ("semantic", Policy::Semantic, true),
     ] {
         let (config, notes) = parse(&format!("dcserver_data_path: /x\ncache_type: {kind}\n")).unwrap();
         assert_eq!(config.datasets[0].policy, policy, "{kind}");
