@@ -130,8 +130,8 @@ fn split(number: u32) -> (usize, u64) {
 /// The numbers whose bits are set, least first.
 fn members(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
     words.iter().zip((0u32..).step_by(WORD as usize)).flat_map(|(&word, base)| {
-        std::iter::successors(Some(word), |bits| Some(bits & (bits - 1)))
-            .take_while(|&bits| bits != 0)
+        let set = |bits: u64| (bits != 0).then_some(bits);
+        std::iter::successors(set(word), move |bits| set(bits & (bits - 1)))
             .map(move |bits| base + bits.trailing_zeros())
     })
 }

@@ -1,24 +1,24 @@
 //! The order in which a job asks for items in one epoch, and how ranks share it.
 //!
-//! A [`Plan`] is the whole epoch's order: seeded (a hundred bytes at any size) or listed. A [`Share`] deals it out to
-//! ranks, a [`Rest`] says what of it is still to be given out, and a [`Slice`] is what one rank sees. Nothing here
-//! knows of caches, batches or time.
+//! A [`Plan`] is the whole epoch's order: seeded (a hundred bytes at any size) or listed. A [`Rest`] says what of it is
+//! still to be given out, a [`Share`] among how many ranks, and a [`Deal`] is all three: from it each rank sees its
+//! [`Slice`]. Nothing here knows of caches, batches or time.
 
+mod deal;
+#[cfg(any(test, feature = "testing"))]
+pub mod generate;
+mod listed;
 mod needed;
 mod rest;
 mod share;
-mod slice;
 
+pub use deal::{Deal, Place, Slice, Spot};
 pub use needed::Needed;
 pub use rest::Rest;
 pub use share::{Share, Uneven};
-pub use slice::{Place, Slice};
 
-use crate::{
-    Error, Result,
-    bits::{Bits, Ranked},
-    permutation::{Permutation, mix},
-};
+use crate::{Result, permutation::Permutation};
+use listed::Listed;
 use std::sync::Arc;
 
 /// A sealed listing of a dataset, as far as plans care: which one it is and how many items it has.
@@ -54,18 +54,6 @@ enum Kept {
     Listed(Arc<Listed>),
 }
 
-/// An order that was sent: 8 bytes an id of the plan and a seventh of a byte an item of the snapshot.
-#[derive(Debug)]
-struct Listed {
-    ids: Arc<[u32]>,
-    /// Which ids are in the plan.
-    members: Ranked,
-    /// The position of each member, by the rank of its id.
-    positions: Box<[u32]>,
-    /// Tells this order from every other.
-    fingerprint: u64,
-}
-
 impl Plan {
     /// Plans an epoch. A list with an id twice, or with one that the snapshot does not have, is refused.
     pub fn new(snapshot: Snapshot, epoch: u64, order: Order) -> Result<Self> {
@@ -90,7 +78,7 @@ impl Plan {
     pub fn len(&self) -> u32 {
         match &self.order {
             Kept::Seeded { permutation, .. } => permutation.len(),
-            Kept::Listed(listed) => listed.ids.len() as u32,
+            Kept::Listed(listed) => listed.ids().len() as u32,
         }
     }
 
@@ -103,7 +91,7 @@ impl Plan {
     pub fn at(&self, position: u32) -> Option<u32> {
         match &self.order {
             Kept::Seeded { permutation, .. } => permutation.at(position),
-            Kept::Listed(listed) => listed.ids.get(position as usize).copied(),
+            Kept::Listed(listed) => listed.ids().get(position as usize).copied(),
         }
     }
 
@@ -111,7 +99,15 @@ impl Plan {
     pub fn position_of(&self, id: u32) -> Option<u32> {
         match &self.order {
             Kept::Seeded { permutation, .. } => permutation.position_of(id),
-            Kept::Listed(listed) => listed.members.rank(id).map(|rank| listed.positions[rank as usize]),
+            Kept::Listed(listed) => listed.position_of(id),
+        }
+    }
+
+    /// Whether an item is planned: cheaper than to ask where.
+    pub fn contains(&self, id: u32) -> bool {
+        match &self.order {
+            Kept::Seeded { permutation, .. } => id < permutation.len(),
+            Kept::Listed(listed) => listed.contains(id),
         }
     }
 
@@ -127,7 +123,7 @@ impl Plan {
     pub fn ids(&self) -> Option<&Arc<[u32]>> {
         match &self.order {
             Kept::Seeded { .. } => None,
-            Kept::Listed(listed) => Some(&listed.ids),
+            Kept::Listed(listed) => Some(listed.ids()),
         }
     }
 
@@ -135,7 +131,7 @@ impl Plan {
     pub fn fingerprint(&self) -> u64 {
         match &self.order {
             Kept::Seeded { seed, .. } => *seed,
-            Kept::Listed(listed) => listed.fingerprint,
+            Kept::Listed(listed) => listed.fingerprint(),
         }
     }
 
@@ -165,39 +161,6 @@ impl PartialEq for Plan {
 }
 
 impl Eq for Plan {}
-
-impl Listed {
-    fn new(items: u32, ids: Arc<[u32]>) -> Result<Self> {
-        let mut members = Bits::new(items);
-        for (position, &id) in ids.iter().enumerate() {
-            if id >= items {
-                return Err(Error::Invalid(format!(
-                    "the plan asks for item {id} at position {position}, but the snapshot has {items} items \
-                     (0 to {}): plan with ids of this snapshot",
-                    i64::from(items) - 1
-                )));
-            }
-            if !members.insert(id) {
-                let first = ids.iter().position(|&other| other == id).unwrap_or_default();
-                return Err(Error::Invalid(format!(
-                    "the plan has item {id} at positions {first} and {position}: an epoch may ask for an item once"
-                )));
-            }
-        }
-        let members = Ranked::of(&members);
-        let mut positions = vec![0; ids.len()];
-        for (position, &id) in ids.iter().enumerate() {
-            let rank = members.rank(id).expect("every listed id was just added");
-            positions[rank as usize] = position as u32;
-        }
-        let fingerprint = ids.iter().fold(mix(ids.len() as u64), |hash, &id| mix(hash ^ u64::from(id)));
-        Ok(Self { ids, members, positions: positions.into(), fingerprint })
-    }
-
-    fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.ids) + size_of_val(&*self.positions) + self.members.heap_bytes()
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,8 @@ mod worth;
 use signal::Signal;
 use std::{fmt, str::FromStr};
 
+pub(crate) use idset::IdSet;
+
 /// Why the caller asks for a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {

@@ -3,9 +3,18 @@
 //! One instance serves one epoch of one job. It sees the rest of the plan and hints about the cache, never bytes. It
 //! does not remember batches (the ledger does), and what it has served it never takes back.
 
-use crate::plan::Slice;
-use crate::{Error, Result};
-use std::fmt;
+pub mod approx;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+mod pool;
+pub mod reorder;
+pub mod strict;
+
+use crate::{
+    Error, Result,
+    plan::{Deal, Slice, Spot},
+};
+use std::{collections::BTreeMap, fmt};
 
 /// How a job wants to be answered, as it is written in a configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -66,6 +75,22 @@ pub struct Served {
     pub kind: Kind,
 }
 
+impl Served {
+    /// The planned item at its place.
+    pub fn planned(id: u32) -> Self {
+        Self { asked: id, served: id, kind: Kind::Planned }
+    }
+}
+
+/// What substitutes an epoch has seen before an instance takes over: the memory that a checkpoint carries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// How many items were answered by another.
+    pub substitutions: u64,
+    /// How often each item stood in for others.
+    pub stood_in: BTreeMap<u32, u32>,
+}
+
 /// A look into the cache and the catalog. All of it is a hint: a wrong answer costs a miss, never a wrong item.
 pub trait Look {
     /// Whether an item can be read without asking the origin.
@@ -103,6 +128,15 @@ impl Mode {
         }
     }
 
+    /// An instance for the epoch that is dealt out.
+    pub fn build(&self, deal: &Deal, spent: &Spent) -> Box<dyn Serving> {
+        match *self {
+            Self::Strict => Box::new(strict::Strict::new(deal)),
+            Self::Reorder { window } => Box::new(reorder::Reorder::new(window, deal)),
+            Self::Approx(bounds) => Box::new(approx::Approx::new(bounds, deal, spent)),
+        }
+    }
+
     /// Refuses bounds that mean nothing.
     pub fn check(&self) -> Result<()> {
         let Self::Approx(bounds) = self else { return Ok(()) };
@@ -120,18 +154,32 @@ impl Mode {
 }
 
 /// Answers the ranks of a job in one epoch. See the conformance suite for what every mode promises.
+///
+/// All slices and spots that one instance is told of are of one [`Deal`].
 pub trait Serving: Send + fmt::Debug {
-    /// The next answer for the rank whose slice this is; None when it has had everything. A rank's slice stays the same
-    /// for the life of the instance.
+    /// The next answer for the rank whose slice this is; None when it has had everything.
     fn next(&mut self, slice: &Slice<'_>, look: &dyn Look) -> Option<Served>;
 
-    /// The item came into the cache; its label, where the layout has one. `slice` is that of the rank that will need it,
-    /// if one does.
-    fn inserted(&mut self, _slice: Option<&Slice<'_>>, _id: u32, _label: Option<u32>) {}
+    /// Whether the planned item at a spot has been answered, by itself or by another.
+    fn is_given(&self, spot: Spot) -> bool;
 
-    /// The item left the cache. `slice` is that of the rank that will need it, if one does.
-    fn evicted(&mut self, _slice: Option<&Slice<'_>>, _id: u32) {}
+    /// An answer to one item that is asked for by its id and not by the plan.
+    fn ask(&mut self, id: u32, _look: &dyn Look) -> Served {
+        Served::planned(id)
+    }
+
+    /// An item came into the cache: its label, where the layout has one, and its spot, where the plan has it.
+    fn inserted(&mut self, _id: u32, _label: Option<u32>, _spot: Option<Spot>) {}
+
+    /// An item left the cache.
+    fn evicted(&mut self, _id: u32, _spot: Option<Spot>) {}
+
+    /// The instance for the epoch after this one, with what is worth keeping of what this one has learnt of the cache.
+    fn successor(&mut self, deal: &Deal) -> Box<dyn Serving>;
 
     /// Bytes of memory it holds.
     fn memory_bytes(&self) -> usize;
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,12 @@ impl Ranked {
         self.before.last().copied().unwrap_or_default()
     }
 
+    /// Whether a number is in it.
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        let (word, bit) = split(number);
+        self.words.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
     /// How many members are less than a member; None if the number is none.
     pub(crate) fn rank(&self, number: u32) -> Option<u32> {
         let (word, bit) = split(number);

@@ -1,4 +1,4 @@
-//! A set of dense ids in about one bit an id, which knows its greatest member at once.
+//! A set of dense ids in about one bit an id, which knows its least and its greatest member at once.
 //!
 //! Level 0 has one bit an id; a bit of a higher level says whether the word below it is not zero. Six levels of
 //! 64 cover every `u32`, so each operation touches at most six words. It knows nothing of policies.
@@ -72,6 +72,18 @@ impl IdSet {
         Some(last)
     }
 
+    /// The least id in it.
+    pub(crate) fn first(&self) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let first = self.levels.iter().rev().fold(0, |word, level| {
+            let bits = level[word as usize];
+            (word << WORD_BITS) | bits.trailing_zeros()
+        });
+        Some(first)
+    }
+
     /// How many ids are in it.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -114,6 +126,7 @@ mod tests {
                     prop_assert_eq!(set.remove(id), model.remove(&id));
                 }
                 prop_assert_eq!(set.last(), model.last().copied());
+                prop_assert_eq!(set.first(), model.first().copied());
                 prop_assert_eq!(set.len(), model.len());
             }
         }
