@@ -90,6 +90,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_file_that_another_writer_made_is_read() {
+        // Written by the Python package tfrecord 1.14: three examples with a label and an image each.
+        let bytes = include_bytes!("../../tests/data/three.tfrecord");
+        let records = Layout::Tfrecord.records("f", bytes).unwrap();
+        let images: Vec<_> =
+            records.iter().map(|r| &bytes[r.range.start as usize + 33..r.range.end as usize]).collect();
+        assert_eq!(images, [&[0; 5][..], &[1; 6], &[2; 7]]);
+    }
+
+    #[test]
     fn damage_is_named_by_record_and_offset() {
         let mut bytes = file(&[b"one", b"two"]);
         let truncated = Layout::Tfrecord.records("dir/f", &bytes[..30]).unwrap_err().to_string();
