@@ -28,7 +28,7 @@ use crate::{
     config::{Medium, TierConfig},
     id::{FileKey, ObjectSlot, PieceId},
 };
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, ops::Range, sync::Arc, time::Duration};
 
 /// The objects of a dataset as a shelf sees them: sizes and names of cache files, by slot.
 pub trait ObjectTable: Send + Sync + Debug {
@@ -50,6 +50,10 @@ pub trait ObjectTable: Send + Sync + Debug {
     fn object_of(&self, piece: PieceId) -> ObjectSlot;
     /// The name of an object's cache file.
     fn key(&self, slot: ObjectSlot) -> FileKey;
+    /// The names of the cache files of consecutive slots. All of them are asked for at a start.
+    fn each_key(&self, slots: Range<u32>, take: &mut dyn FnMut(ObjectSlot, FileKey)) {
+        slots.map(ObjectSlot).for_each(|slot| take(slot, self.key(slot)));
+    }
 }
 
 impl ObjectTable for Objects {
@@ -73,6 +77,9 @@ impl ObjectTable for Objects {
     }
     fn key(&self, slot: ObjectSlot) -> FileKey {
         self.key(slot)
+    }
+    fn each_key(&self, slots: Range<u32>, take: &mut dyn FnMut(ObjectSlot, FileKey)) {
+        self.each_key(slots, take);
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     version,
 };
 use crate::id::{FileKey, ObjectSlot, PieceId, Version};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// All objects a dataset's snapshots speak of, by slot.
 ///
@@ -134,6 +134,17 @@ impl Objects {
     /// The name of an object's cache file. No two slots have the same.
     pub fn key(&self, slot: ObjectSlot) -> FileKey {
         FileKey::new(&self.identity, &self.path(slot), &self.version(slot))
+    }
+
+    /// The names of the cache files of consecutive slots, at one step of the front coding each.
+    pub fn each_key(&self, slots: Range<u32>, take: &mut dyn FnMut(ObjectSlot, FileKey)) {
+        let (mut paths, mut packed) = (PathCursor::new(self), Vec::new());
+        for slot in slots.map(ObjectSlot) {
+            let (segment, row) = self.locate(slot);
+            segment.version(row, &mut packed);
+            let version = version::unpack(&packed, segment.size(row));
+            take(slot, FileKey::new(&self.identity, paths.path(slot), &version));
+        }
     }
 
     /// Bytes of memory and mapped pages, without the front-coded names.

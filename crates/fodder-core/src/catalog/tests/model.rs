@@ -103,6 +103,10 @@ impl Promises {
             assert!(keys.insert((found.0, found.1, found.2)), "two slots for one version");
         }
         assert!(objects.len() as usize >= self.slots.len());
+        let middle = objects.len() / 2;
+        for range in [0..middle, middle..objects.len()] {
+            objects.each_key(range, &mut |slot, key| assert_eq!(key, objects.key(slot)));
+        }
         for (age, (id, listed)) in self.sealed.iter().rev().enumerate() {
             match catalog.snapshot(*id) {
                 Some(snapshot) => check_snapshot(layout, &snapshot, &objects, listed),

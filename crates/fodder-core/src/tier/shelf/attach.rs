@@ -3,7 +3,7 @@
 use super::{EPOCHS, GATES, ON_DISK, Object, Shelf};
 use crate::{
     Error, Result,
-    id::{FileKey, ObjectSlot},
+    id::FileKey,
     tier::{
         ObjectTable,
         core::Core,
@@ -129,9 +129,9 @@ impl Shelf {
     fn join_slots(&self, slots: std::ops::Range<u32>, found: &FoundFiles) {
         let table = self.table.load_full();
         let (mut files, mut pieces, mut bytes) = (0, 0, 0);
-        for slot in slots {
-            let Some(file) = found.get(&number(table.key(ObjectSlot(slot)))) else { continue };
-            let Some(object) = self.object(slot).filter(|object| object.size == file.size) else { continue };
+        table.each_key(slots, &mut |slot, key| {
+            let Some(file) = found.get(&number(key)) else { return };
+            let Some(object) = self.object(slot.0).filter(|object| object.size == file.size) else { return };
             // Two objects of one key would share a file: the first has it.
             if self.fits(object, file) && !file.claimed.swap(true, Ordering::Relaxed) {
                 files += 1;
@@ -139,7 +139,7 @@ impl Shelf {
                 bytes += self.core.found_bytes(file, self.grid);
                 self.put(object, file);
             }
-        }
+        });
         self.files.fetch_add(files, Ordering::Relaxed);
         self.present.fetch_add(pieces, Ordering::Relaxed);
         self.used.fetch_add(bytes, Ordering::Relaxed);
