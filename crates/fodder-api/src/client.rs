@@ -6,8 +6,10 @@
 //! since only the caller knows which are safe.
 
 mod channel;
+mod job;
 mod stream;
 
+pub use job::{Introduced, Job, Scores};
 pub use stream::{Item, ItemStream, ObjectStream, ReadStream};
 
 use crate::{
@@ -45,6 +47,7 @@ pub enum Target {
 #[derive(Debug, Clone)]
 pub struct Client {
     node: NodeClient<Channel>,
+    channel: Channel,
     peer: Arc<Peer>,
 }
 
@@ -104,8 +107,8 @@ impl Client {
     /// A client that connects at its first call. Needs a tokio runtime around it.
     pub fn lazy(address: &Address, timeouts: Timeouts) -> Result<Self> {
         let channel = channel::open(address, timeouts)?;
-        let node = NodeClient::new(channel).max_decoding_message_size(channel::MAX_MESSAGE_BYTES);
-        Ok(Self { node, peer: Arc::new(Peer { address: address.clone(), timeouts }) })
+        let node = NodeClient::new(channel.clone()).max_decoding_message_size(channel::MAX_MESSAGE_BYTES);
+        Ok(Self { node, channel, peer: Arc::new(Peer { address: address.clone(), timeouts }) })
     }
 
     /// Where the node listens, as it was given.

@@ -20,23 +20,28 @@
 //!   6 LEASE_PATH  16 path utf-8                                                                -> LEASE
 //!   7 RETURN   16 leases u64 ...                                                               no reply
 //!   8 PING                                                                                     -> DONE
+//!   9 NEXT     16 job u64  24 epoch u64  32 number u64  40 rank u32  44 count u32
+//!              48 batches u64 that were consumed meanwhile ... (at most 1,024)                 -> BATCH, ITEM ...
 //!   target     0 kind u8 (0: item, 1: path)  1 id u64 | path utf-8
 //!
 //! reply        0 bytes behind these 16 u32   4 request u32   8 kind u8   9 source u8   10 status u8   11 flags u8
 //!              12 index u32
 //!   1 OPENED   16 handle u32  20 objects u32  24 snapshot [16]  40 items u64
 //!   2 DONE
-//!   3 ITEM     16 label u32  20 zero u32  24 asked u64  32 served u64  40 size u64  48 bytes, or text if status is not 0
+//!   3 ITEM     16 label u32  20 delivery u8  21 zero [3]  24 asked u64  32 served u64  40 size u64
+//!              48 bytes, or text if status is not 0
 //!   4 LEASE    16 label u32  20 zero u32  24 asked u64  32 served u64  40 lease u64  48 object's size u64
 //!              56 offset u64  64 length u64  72 text if status is not 0
 //!   5 ERROR    16 text
+//!   6 BATCH    16 items u32 that follow, each as an ITEM  20 zero u32
 //! ```
 //!
-//! `source` is a number of [`Source`](crate::Source), `status` one of [`ErrorCode`](crate::v1::ErrorCode), `index` the
-//! place of the id in the request. Flags: 1 there is a label; 2 the item goes on in the next frame, which continues its
-//! bytes; 4 a file descriptor came with the frame. `size` is the whole item's. For an object asked for by its path,
-//! `asked` and `served` are [`NO_ITEM`]. A failed item voids the parts of it that came before. An ERROR answers a
-//! request as a whole; with request 0 it is about the connection, which ends behind it.
+//! `source` is a number of [`Source`](crate::Source), `delivery` one of [`Delivery`](crate::Delivery), `status` one of
+//! [`ErrorCode`](crate::v1::ErrorCode), `index` the place of the item in the answer. Flags: 1 there is a label; 2 the
+//! item goes on in the next frame, which continues its bytes; 4 a file descriptor came with the frame. `size` is the
+//! whole item's. For an object asked for by its path, `asked` and `served` are [`NO_ITEM`]. A failed item voids the parts
+//! of it that came before. The items of a NEXT are of the job's snapshot, whatever snapshot its handle was opened at. An
+//! ERROR answers a request as a whole; with request 0 it is about the connection, which ends behind it.
 //!
 //! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
 
@@ -49,8 +54,8 @@ mod socket;
 pub use batch::{Batch, BatchItem};
 pub use client::{FrameClient, Opened};
 pub use codec::{
-    BadFrame, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead, Request, RequestHead,
-    TargetRef,
+    BadFrame, BatchHead, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead, Request,
+    RequestHead, TargetRef,
 };
 pub use lease::{Lease, LeaseCache, Leased};
 pub use socket::Socket;

@@ -1,7 +1,7 @@
 //! What crosses the wire between a node of Fodder and its clients.
 //!
 //! - [`v1`]: the protobuf messages and the gRPC service of a node; [`icache`]: those of iCache, for its own client.
-//! - [`Client`]: a node's gRPC service with timeouts, reconnection and one [`Error`].
+//! - [`Client`]: a node's gRPC service with timeouts, reconnection and one [`Error`]; [`Job`]: a training job at it.
 //! - [`frames`]: the framed batch protocol for bytes in bulk, its codec and its blocking client.
 //!
 //! ```no_run
@@ -19,11 +19,12 @@ pub mod address;
 pub mod client;
 pub mod error;
 pub mod frames;
+mod job;
 
 pub use address::Address;
-pub use client::{Client, Item, ItemStream, ObjectStream, ReadStream, Target, Timeouts};
+pub use client::{Client, Introduced, Item, ItemStream, Job, ObjectStream, ReadStream, Scores, Target, Timeouts};
 pub use error::{Error, Result};
-pub use v1::Source;
+pub use v1::{Delivery, Source};
 
 /// The messages and the gRPC service of a node, made from `proto/fodder/v1`.
 #[allow(missing_docs, clippy::all, reason = "generated code; the comments are in the .proto file")]
@@ -39,6 +40,12 @@ pub mod icache {
 
 /// The most ids one request for items may hold, over gRPC and over frames.
 pub const MAX_IDS: usize = 65_536;
+
+/// The most batches one request may acknowledge, over gRPC and over frames.
+pub const MAX_ACKNOWLEDGED: usize = 1024;
+
+/// The longest name of a job or of a group of jobs, in bytes.
+pub const MAX_NAME_BYTES: usize = 255;
 
 /// The longest path or prefix a request may hold, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;

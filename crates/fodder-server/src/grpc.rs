@@ -9,7 +9,7 @@ pub(crate) use convert::refuse;
 
 use crate::{
     NodeInfo,
-    items::Items,
+    items::{Items, Wanted},
     place::{self, Place},
 };
 use convert::{add, dataset_status, place_of, snapshot_id};
@@ -168,7 +168,8 @@ impl node_server::Node for Door {
         }
         let (dataset, snapshot) = self.open(&dataset, &snapshot)?;
         let id = snapshot.id().to_string();
-        let items = Items::new(dataset, snapshot, ids, bytes::PART_BYTES);
+        let list = ids.into_iter().map(Wanted::from).collect();
+        let items = Items::new(dataset, snapshot, list, bytes::PART_BYTES);
         Ok(Response::new(self.stream(Box::pin(bytes::batches(items, id))).await))
     }
 

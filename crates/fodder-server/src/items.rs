@@ -10,11 +10,13 @@
 //! What must not be here: wire formats.
 
 use crate::place::Place;
+use fodder_api::Delivery;
 use fodder_core::{
     Dataset, Error, Result,
     catalog::Snapshot,
     engine::{Reply, Source},
 };
+use fodder_policy::serving::Served;
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -31,13 +33,34 @@ const MAX_FLIGHT_BYTES: u64 = 16 << 20;
 /// After so many hits in a row, items are tried on the calling thread again.
 const WARM_RUN: u32 = 16;
 
+/// An item to be sent, and what it is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) asked: u64,
+    pub(crate) served: u64,
+    pub(crate) delivery: Delivery,
+}
+
+impl From<u64> for Wanted {
+    /// An item that was asked for by its id.
+    fn from(id: u64) -> Self {
+        Self { asked: id, served: id, delivery: Delivery::Unspecified }
+    }
+}
+
+impl From<Served> for Wanted {
+    /// What a job is answered with.
+    fn from(Served { asked, served, kind }: Served) -> Self {
+        Self { asked: asked.into(), served: served.into(), delivery: kind.into() }
+    }
+}
+
 /// An item, and where in it the walk stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The place in the request.
+    /// The place in the answer.
     pub(crate) index: u32,
-    pub(crate) asked: u64,
-    pub(crate) served: u64,
+    pub(crate) wanted: Wanted,
     pub(crate) label: Option<u32>,
     /// Bytes of the whole item.
     pub(crate) size: u64,
@@ -72,7 +95,7 @@ pub(crate) struct Arrived {
 pub(crate) struct Items {
     dataset: Arc<Dataset>,
     snapshot: Arc<Snapshot>,
-    ids: Vec<u64>,
+    list: Vec<Wanted>,
     /// The item that is walked or sent off next.
     next: usize,
     /// Where in it.
@@ -88,12 +111,12 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    /// A walk over `ids`; parts read on the calling thread have at most `max_part` bytes.
-    pub(crate) fn new(dataset: Arc<Dataset>, snapshot: Arc<Snapshot>, ids: Vec<u64>, max_part: usize) -> Self {
+    /// A walk over a list; parts read on the calling thread have at most `max_part` bytes.
+    pub(crate) fn new(dataset: Arc<Dataset>, snapshot: Arc<Snapshot>, list: Vec<Wanted>, max_part: usize) -> Self {
         Self {
             dataset,
             snapshot,
-            ids,
+            list,
             next: 0,
             offset: 0,
             max_part,
@@ -105,9 +128,9 @@ impl Items {
         }
     }
 
-    /// The ids, to be used again.
-    pub(crate) fn into_ids(self) -> Vec<u64> {
-        self.ids
+    /// The list, to be used again.
+    pub(crate) fn into_list(self) -> Vec<Wanted> {
+        self.list
     }
 
     /// Tries the next part without waiting.
@@ -212,10 +235,9 @@ impl Items {
     /// The item that is next, and where the walk stands in it.
     #[allow(clippy::type_complexity, reason = "a lookup that says which part failed")]
     fn look(&self) -> Option<Result<(Part, Place), (Part, Error)>> {
-        let asked = *self.ids.get(self.next)?;
-        let index = self.next as u32;
-        let part = Part { index, asked, served: asked, label: None, size: 0, offset: self.offset };
-        Some(match Place::of_item(&self.snapshot, asked) {
+        let wanted = *self.list.get(self.next)?;
+        let part = Part { index: self.next as u32, wanted, label: None, size: 0, offset: self.offset };
+        Some(match Place::of_item(&self.snapshot, wanted.served) {
             Ok(place) => Ok((Part { label: place.label, size: place.size(), ..part }, place)),
             Err(error) => Err((part, error)),
         })

@@ -2,7 +2,7 @@
 //! client's timeout, and gives whole things to the caller.
 
 use super::Peer;
-use crate::{Error, Result, Source, v1};
+use crate::{Delivery, Error, Result, Source, v1};
 use bytes::{Bytes, BytesMut};
 use std::{sync::Arc, vec};
 use tonic::Streaming;
@@ -122,6 +122,8 @@ pub struct Item {
     pub served: u64,
     /// Its class, where the layout has classes.
     pub label: Option<u32>,
+    /// How it relates to the plan of the job that asked.
+    pub delivery: Delivery,
     /// Where the bytes came from.
     pub source: Source,
     /// The bytes. One item's failure is not the others'.
@@ -191,11 +193,11 @@ impl ItemStream {
 }
 
 fn finish(part: v1::Item) -> Item {
-    let source = part.source();
+    let (source, delivery) = (part.source(), part.delivery());
     let v1::Item { asked, served, label, data, error, .. } = part;
     let data = match error {
         Some(error) => Err(Error::from_code(error.code(), error.message)),
         None => Ok(data),
     };
-    Item { asked, served, label, source, data }
+    Item { asked, served, label, delivery, source, data }
 }

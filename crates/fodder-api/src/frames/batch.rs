@@ -3,8 +3,8 @@
 //! Bytes are received straight behind each other, heads and all, in as few calls as the kernel allows; nothing is
 //! allocated or copied for an item. The buffer grows by what has arrived, never by what a length announces.
 
-use super::{ItemHead, Kind, ReplyHead, socket::Socket};
-use crate::{Error, Result, Source, v1::ErrorCode};
+use super::{BatchHead, ItemHead, Kind, ReplyHead, socket::Socket};
+use crate::{Delivery, Error, Result, Source, v1::ErrorCode};
 use std::ops::Range;
 
 /// Free room that is kept for the next receive.
@@ -41,6 +41,8 @@ pub struct BatchItem<'a> {
     pub served: u64,
     /// Its class, where the layout has classes.
     pub label: Option<u32>,
+    /// How it relates to the plan of the job that asked.
+    pub delivery: Delivery,
     /// Where the bytes came from.
     pub source: Source,
     /// The bytes, in the batch's buffer. One item's failure is not the others'.
@@ -82,7 +84,8 @@ impl Batch {
             ErrorCode::Unspecified => Ok(bytes),
             code => Err(Error::from_code(*code, String::from_utf8_lossy(bytes).into_owned())),
         };
-        Some(BatchItem { asked: head.asked, served: head.served, label: *label, source: *source, data })
+        let ItemHead { asked, served, delivery, .. } = *head;
+        Some(BatchItem { asked, served, label: *label, delivery, source: *source, data })
     }
 
     /// The items, in the order asked.
@@ -95,19 +98,25 @@ impl Batch {
         self.buffer.len()
     }
 
-    /// Receives the answer to a request for `count` items. An error for the request as a whole leaves the connection
-    /// usable (`Ok(Err(_))`); anything else that goes wrong does not.
-    pub(super) fn receive(&mut self, socket: &mut Socket, request: u32, count: usize) -> Result<Result<()>> {
+    /// Receives the answer to a request for `count` items; None: the node says first how many. An error for the request
+    /// as a whole leaves the connection usable (`Ok(Err(_))`); anything else that goes wrong does not.
+    pub(super) fn receive(
+        &mut self,
+        socket: &mut Socket,
+        request: u32,
+        mut count: Option<usize>,
+    ) -> Result<Result<()>> {
         self.entries.clear();
         self.filled = 0;
         let mut parsed = 0;
         let mut open = false;
-        while self.entries.len() < count || open {
+        while open || count.is_none_or(|count| self.entries.len() < count) {
             let frame = self.frame(socket, parsed)?;
             let body = parsed + ReplyHead::BYTES..parsed + ReplyHead::BYTES + frame.body_bytes as usize;
             parsed = body.end;
             match frame.kind {
-                Kind::Item if frame.request == request => open = self.accept(&frame, body, open)?,
+                Kind::Item if frame.request == request && count.is_some() => open = self.accept(&frame, body, open)?,
+                Kind::Batch if frame.request == request && count.is_none() => count = Some(self.announced(body)),
                 Kind::Error if frame.request == request || frame.request == 0 => {
                     let text = String::from_utf8_lossy(&self.buffer[body]).into_owned();
                     let error = Error::from_code(frame.status, text);
@@ -121,6 +130,12 @@ impl Batch {
             return Err(strange());
         }
         Ok(Ok(()))
+    }
+
+    /// How many items a BATCH says will follow.
+    fn announced(&self, body: Range<usize>) -> usize {
+        let head = self.buffer[body][..BatchHead::BYTES].try_into().expect("a head's bytes");
+        BatchHead::decode(head).items as usize
     }
 
     /// Takes in a frame whose body lies in the buffer; true if the item goes on in the next.

@@ -4,7 +4,10 @@ use super::{
     Batch, Hello, HelloReply, Kind, Lease, LeaseHead, Leased, MAX_LEASES, MAX_REPLY_BYTES, OpenedHead, ReplyHead,
     Request, codec::pack, lease::Returns, socket::Socket,
 };
-use crate::{Address, Error, MAX_IDS, MAX_PATH_BYTES, Result, Target, client::Timeouts, v1::ErrorCode};
+use crate::{
+    Address, Error, MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Result, Target, client::Timeouts, v1::ErrorCode,
+};
+use fodder_policy::job::BatchRequest;
 use std::{
     collections::{HashMap, VecDeque},
     fs::File,
@@ -133,7 +136,28 @@ impl FrameClient {
         let mut packed = std::mem::take(&mut self.packed);
         let sent = self.send(Request::Get { ids: pack(ids, &mut packed) }, handle);
         self.packed = packed;
-        self.receive_into(sent?, ids.len(), batch)
+        self.receive_into(sent?, Some(ids.len()), batch)
+    }
+
+    /// Fetches a batch of a job's plan into `batch`, whose former content is gone: fewer items than asked for only at
+    /// the end of the epoch, and none after it. `acknowledged` names the batches of the same rank and epoch that were
+    /// consumed meanwhile. Asking again with the same number gives the same items.
+    pub fn next_batch(
+        &mut self,
+        handle: u32,
+        request: BatchRequest,
+        acknowledged: &[u64],
+        batch: &mut Batch,
+    ) -> Result<()> {
+        if acknowledged.len() > MAX_ACKNOWLEDGED {
+            let count = acknowledged.len();
+            return Err(Error::Invalid(format!("{count} batches in one request, and {MAX_ACKNOWLEDGED} are allowed")));
+        }
+        let mut packed = std::mem::take(&mut self.packed);
+        let acknowledged = pack(acknowledged, &mut packed);
+        let sent = self.send(Request::Next { batch: request, acknowledged }, handle);
+        self.packed = packed;
+        self.receive_into(sent?, None, batch)
     }
 
     /// Reads a range of an object or an item into `batch`, as its one item; a `length` of 0 means to the end.
@@ -144,7 +168,7 @@ impl FrameClient {
             return Err(Error::Invalid(format!("the path has more than {MAX_PATH_BYTES} bytes")));
         }
         let request = self.send(Request::Read { target: target.into(), offset, length }, handle)?;
-        self.receive_into(request, 1, batch)
+        self.receive_into(request, Some(1), batch)
     }
 
     /// Takes the objects of items as open files, in order. Over TCP that is an error.
@@ -216,7 +240,7 @@ impl FrameClient {
         Ok(Ok(Some(Leased::new(lease, label, head.source, held))))
     }
 
-    fn receive_into(&mut self, request: u32, count: usize, batch: &mut Batch) -> Result<()> {
+    fn receive_into(&mut self, request: u32, count: Option<usize>, batch: &mut Batch) -> Result<()> {
         match batch.receive(&mut self.socket, request, count) {
             Ok(answer) => answer,
             Err(error) => Err(self.broken_by(error)),

@@ -5,7 +5,7 @@ mod request;
 
 pub(super) use request::pack;
 pub use {
-    reply::{Flags, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead},
+    reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead},
     request::{Ids, Request, RequestHead, TargetRef},
 };
 

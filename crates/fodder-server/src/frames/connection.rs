@@ -9,7 +9,7 @@ use super::{
     output::{Output, PART_BYTES, error_head, text_of},
 };
 use crate::{
-    items::{Arrived, Items, Part, Warm},
+    items::{Arrived, Items, Part, Wanted, Warm},
     place::{self, Place},
     wire,
 };
@@ -66,8 +66,8 @@ pub(super) struct Connection {
     pub(super) leases: Leases,
     /// The body of the request, used again.
     body: Vec<u8>,
-    /// The ids of the request, used again.
-    ids: Vec<u64>,
+    /// The items of the answer, used again.
+    list: Vec<Wanted>,
 }
 
 impl Connection {
@@ -80,7 +80,7 @@ impl Connection {
             next_handle: 1,
             leases: Leases::default(),
             body: Vec::new(),
-            ids: Vec::new(),
+            list: Vec::new(),
         }
     }
 
@@ -140,7 +140,7 @@ impl Connection {
                 Ok(received) => break received,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     self.output.shrink();
-                    (self.body, self.ids) = Default::default();
+                    (self.body, self.list) = Default::default();
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -248,12 +248,23 @@ impl Connection {
 
     /// Sends items in the order asked.
     fn get(&mut self, request: u32, (dataset, snapshot): Open, ids: Ids<'_>) -> Result<(), End> {
-        let mut list = std::mem::take(&mut self.ids);
+        self.send(request, dataset, snapshot, ids.iter().map(Wanted::from))
+    }
+
+    /// Sends a list of items, in its order.
+    fn send(
+        &mut self,
+        request: u32,
+        dataset: Arc<Dataset>,
+        snapshot: Arc<Snapshot>,
+        wanted: impl Iterator<Item = Wanted>,
+    ) -> Result<(), End> {
+        let mut list = std::mem::take(&mut self.list);
         list.clear();
-        list.extend(ids.iter());
+        list.extend(wanted);
         let mut items = Items::new(dataset, snapshot, list, PART_BYTES);
         let outcome = self.walk(request, &mut items);
-        self.ids = items.into_ids();
+        self.list = items.into_list();
         outcome
     }
 
@@ -305,9 +316,9 @@ impl Connection {
         place: &Place,
         range: std::ops::Range<u64>,
     ) -> Result<(), End> {
-        let id = place.item.unwrap_or(NO_ITEM);
+        let wanted = Wanted::from(place.item.unwrap_or(NO_ITEM));
         let size = range.end - range.start;
-        let mut part = Part { index: 0, asked: id, served: id, label: place.label, size, offset: 0 };
+        let mut part = Part { index: 0, wanted, label: place.label, size, offset: 0 };
         while part.offset < size || size == 0 {
             let room = self.output.room(&mut self.socket)?;
             let length = (size - part.offset).min(PART_BYTES as u64) as usize;

@@ -1,6 +1,9 @@
 //! What is about to be sent on one connection: a buffer in which frames stand one behind the other, used again.
 
-use crate::{items::Part, wire};
+use crate::{
+    items::{Part, Wanted},
+    wire,
+};
 use bytes::Bytes;
 use fodder_api::{
     frames::{Flags, ItemHead, Kind, ReplyHead, Socket},
@@ -84,7 +87,8 @@ impl Output {
     /// Appends an item that failed.
     pub(super) fn failed(&mut self, socket: &mut Socket, request: u32, part: &Part, error: &Error) -> io::Result<()> {
         let text = text_of(error);
-        let head = ItemHead { label: 0, asked: part.asked, served: part.served, size: 0 }.encode();
+        let Wanted { asked, served, delivery } = part.wanted;
+        let head = ItemHead { label: 0, delivery, asked, served, size: 0 }.encode();
         let reply = ReplyHead {
             status: wire::code(error),
             index: part.index,
@@ -141,7 +145,8 @@ impl Output {
 
 /// The heads of a part of an item that begins at `offset`.
 fn item_heads(request: u32, part: &Part, offset: u64, source: Source, length: usize) -> [u8; HEAD_BYTES] {
-    let item = ItemHead { label: part.label.unwrap_or(0), asked: part.asked, served: part.served, size: part.size };
+    let Wanted { asked, served, delivery } = part.wanted;
+    let item = ItemHead { label: part.label.unwrap_or(0), delivery, asked, served, size: part.size };
     let more = offset + (length as u64) < part.size;
     let flags = Flags { label: part.label.is_some(), more, descriptor: false };
     let reply = ReplyHead {

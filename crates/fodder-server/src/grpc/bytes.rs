@@ -2,7 +2,7 @@
 
 use super::convert::refuse;
 use crate::{
-    items::{Arrived, Items, Part, Warm},
+    items::{Arrived, Items, Part, Wanted, Warm},
     place::Place,
     wire,
 };
@@ -182,15 +182,20 @@ fn parts(arrived: Arrived) -> Vec<v1::Item> {
 }
 
 fn item(part: &Part, source: Source) -> v1::Item {
-    let Part { asked, served, label, size, offset, .. } = *part;
+    let Part { label, size: size_bytes, offset, .. } = *part;
     let source = wire::source(source).into();
-    v1::Item { asked, served, label, source, size_bytes: size, offset, data: Bytes::new(), error: None }
+    v1::Item { label, source, size_bytes, offset, ..bare(part) }
 }
 
 fn failed(part: &Part, error: &Error) -> v1::Item {
-    let Part { asked, served, .. } = *part;
     let error = v1::ItemError { code: wire::code(error).into(), message: error.to_string() };
-    v1::Item { asked, served, error: Some(error), ..Default::default() }
+    v1::Item { error: Some(error), ..bare(part) }
+}
+
+/// What is known of an item before it was read.
+fn bare(part: &Part) -> v1::Item {
+    let Wanted { asked, served, delivery } = part.wanted;
+    v1::Item { asked, served, delivery: delivery.into(), ..Default::default() }
 }
 
 /// Buffers of one stream that come back once their message is sent, since fresh memory costs more than the copy.

@@ -1,7 +1,7 @@
 //! What a node answers.
 
 use super::{Result, bad, u32_at, u64_at};
-use crate::{Source, frames::MAX_REPLY_BYTES, v1::ErrorCode};
+use crate::{Delivery, Source, frames::MAX_REPLY_BYTES, v1::ErrorCode};
 
 /// What a reply frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Kind {
     Lease = 4,
     /// A request failed, or the connection ends.
     Error = 5,
+    /// How many items follow.
+    Batch = 6,
 }
 
 /// Flags of a reply.
@@ -85,12 +87,14 @@ impl ReplyHead {
             3 => Kind::Item,
             4 => Kind::Lease,
             5 => Kind::Error,
+            6 => Kind::Batch,
             _ => return bad("a reply that this version does not know"),
         };
         let least = match kind {
             Kind::Opened => OpenedHead::BYTES,
             Kind::Item => ItemHead::BYTES,
             Kind::Lease => LeaseHead::BYTES,
+            Kind::Batch => BatchHead::BYTES,
             Kind::Done | Kind::Error => 0,
         };
         if (body_bytes as usize) < least || bytes[11] > 7 {
@@ -145,11 +149,35 @@ impl OpenedHead {
     }
 }
 
+/// What follows the head of a BATCH.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchHead {
+    /// How many items follow, each as an ITEM.
+    pub items: u32,
+}
+
+impl BatchHead {
+    /// Bytes of it.
+    pub const BYTES: usize = 8;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        u64::from(self.items).to_le_bytes()
+    }
+
+    /// From what was received.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        Self { items: u32_at(bytes, 0) }
+    }
+}
+
 /// What follows the head of an ITEM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemHead {
     /// Its class, if the flag says so.
     pub label: u32,
+    /// How it relates to the plan of the job that asked.
+    pub delivery: Delivery,
     /// The id that was asked for.
     pub asked: u64,
     /// The id that is served.
@@ -166,15 +194,22 @@ impl ItemHead {
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.label.to_le_bytes());
+        bytes[4] = self.delivery as u8;
         bytes[8..16].copy_from_slice(&self.asked.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.served.to_le_bytes());
         bytes[24..].copy_from_slice(&self.size.to_le_bytes());
         bytes
     }
 
-    /// From what was received.
+    /// From what was received. A delivery that this version does not know is unspecified.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
-        Self { label: u32_at(bytes, 0), asked: u64_at(bytes, 8), served: u64_at(bytes, 16), size: u64_at(bytes, 24) }
+        Self {
+            label: u32_at(bytes, 0),
+            delivery: Delivery::try_from(i32::from(bytes[4])).unwrap_or(Delivery::Unspecified),
+            asked: u64_at(bytes, 8),
+            served: u64_at(bytes, 16),
+            size: u64_at(bytes, 24),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::{Result, bad, u32_at, u64_at};
 use crate::{
-    MAX_IDS, MAX_PATH_BYTES, Target,
+    MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Target,
     frames::{MAX_LEASES, MAX_REQUEST_BYTES},
 };
+use fodder_policy::job::{BatchRequest, JobId};
 
 pub(super) const OPEN: u8 = 1;
 pub(super) const CLOSE: u8 = 2;
@@ -14,6 +15,7 @@ pub(super) const LEASE: u8 = 5;
 pub(super) const LEASE_PATH: u8 = 6;
 pub(super) const RETURN: u8 = 7;
 pub(super) const PING: u8 = 8;
+pub(super) const NEXT: u8 = 9;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=PING).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=NEXT).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -150,6 +152,13 @@ pub enum Request<'a> {
     },
     /// Asks whether the node is there.
     Ping,
+    /// Asks for a batch of a job's plan.
+    Next {
+        /// Which.
+        batch: BatchRequest,
+        /// The numbers of batches of the same rank and epoch that were consumed meanwhile.
+        acknowledged: Ids<'a>,
+    },
 }
 
 /// A path or a name: text of a bounded length.
@@ -192,6 +201,17 @@ impl<'a> Request<'a> {
             LEASE_PATH => Self::LeasePath { path: text(body, MAX_PATH_BYTES)? },
             RETURN => Self::Return { leases: Ids::decode(body, MAX_IDS)? },
             PING if body.is_empty() => Self::Ping,
+            NEXT => {
+                let Some((head, acknowledged)) = body.split_at_checked(32) else { return bad("a next cut short") };
+                let batch = BatchRequest {
+                    job: JobId(u64_at(head, 0)),
+                    epoch: u64_at(head, 8),
+                    number: u64_at(head, 16),
+                    rank: u32_at(head, 24),
+                    count: u32_at(head, 28),
+                };
+                Self::Next { batch, acknowledged: Ids::decode(acknowledged, MAX_ACKNOWLEDGED)? }
+            }
             _ => return bad("a request that this version does not know"),
         })
     }
@@ -240,6 +260,15 @@ impl<'a> Request<'a> {
                 RETURN
             }
             Self::Ping => PING,
+            Self::Next { batch, acknowledged } => {
+                for number in [batch.job.0, batch.epoch, batch.number] {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                out.extend_from_slice(&batch.rank.to_le_bytes());
+                out.extend_from_slice(&batch.count.to_le_bytes());
+                out.extend_from_slice(acknowledged.0);
+                NEXT
+            }
         };
         let body_bytes = (out.len() - start - RequestHead::BYTES) as u32;
         let head = RequestHead { body_bytes, request, op, handle }.encode();

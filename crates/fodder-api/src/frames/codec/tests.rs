@@ -1,13 +1,14 @@
 #![allow(clippy::unwrap_used)]
 use super::{
-    request::{GET, LEASE, LEASE_PATH},
+    request::{GET, LEASE, LEASE_PATH, NEXT},
     *,
 };
 use crate::{
-    MAX_PATH_BYTES, Source,
+    Delivery, MAX_ACKNOWLEDGED, MAX_PATH_BYTES, Source,
     frames::{MAX_LEASES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES},
     v1::ErrorCode,
 };
+use fodder_policy::job::{BatchRequest, JobId};
 use proptest::prelude::*;
 
 fn text(most: usize) -> impl Strategy<Value = String> {
@@ -28,11 +29,13 @@ proptest! {
     #[test]
     fn a_request_is_decoded_as_it_was_encoded(
         name in text(255), path in text(4096), ids in proptest::collection::vec(any::<u64>(), 0..64),
-        snapshot in any::<Option<[u8; 16]>>(), numbers in any::<(u64, u64, u64)>(), number in 1u32.., handle: u32,
+        snapshot in any::<Option<[u8; 16]>>(), numbers in any::<(u64, u64, u64)>(), rank: u32, number in 1u32..,
+        handle: u32,
     ) {
         let mut packed = Vec::new();
         let ids = pack(&ids, &mut packed);
         let (item, offset, length) = numbers;
+        let batch = BatchRequest { job: JobId(item), epoch: offset, rank, number: length, count: handle };
         for request in [
             Request::Open { dataset: &name, snapshot },
             Request::Close,
@@ -43,6 +46,7 @@ proptest! {
             Request::LeasePath { path: &path },
             Request::Return { leases: ids },
             Request::Ping,
+            Request::Next { batch, acknowledged: ids },
         ] {
             round_trip(request, number, handle);
         }
@@ -51,11 +55,11 @@ proptest! {
     #[test]
     fn heads_are_decoded_as_they_were_encoded(
         numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
-        kind in 1u8..=5, source in 0i32..=6, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        kind in 1u8..=6, source in 0i32..=6, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
         snapshot: [u8; 16],
     ) {
         let [asked, served, size, lease, object_bytes, offset] = numbers;
-        let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error];
+        let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error, Kind::Batch];
         let head = ReplyHead {
             body_bytes: body,
             request,
@@ -66,10 +70,12 @@ proptest! {
             index,
         };
         assert_eq!(ReplyHead::decode(&head.encode()).unwrap(), head);
-        let item = ItemHead { label, asked, served, size };
+        let item = ItemHead { label, delivery: Delivery::try_from(delivery).unwrap(), asked, served, size };
         assert_eq!(ItemHead::decode(&item.encode()), item);
         let lease = LeaseHead { label, asked, served, lease, object_bytes, offset, length: size };
         assert_eq!(LeaseHead::decode(&lease.encode()), lease);
+        let batch = BatchHead { items: index };
+        assert_eq!(BatchHead::decode(&batch.encode()), batch);
         let opened = OpenedHead { handle: label, objects: index, snapshot, items: size };
         assert_eq!(OpenedHead::decode(&opened.encode()), opened);
     }
@@ -79,7 +85,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
     ) {
         let _ = Request::decode(op, &bytes);
-        let _ = Request::decode(op % 10, &bytes);
+        let _ = Request::decode(op % 11, &bytes);
         let _ = RequestHead::decode(&head);
         let _ = ReplyHead::decode(&head);
         let _ = Hello::decode(&hello);
@@ -106,6 +112,9 @@ fn lengths_beyond_the_bounds_are_refused() {
     assert!(Request::decode(LEASE, &vec![0; (MAX_LEASES + 1) * 8]).is_err());
     assert!(Request::decode(LEASE_PATH, &vec![b'x'; MAX_PATH_BYTES + 1]).is_err());
     assert!(Request::decode(GET, &[0; 9]).is_err());
+    assert!(Request::decode(NEXT, &[0; 31]).is_err());
+    assert!(Request::decode(NEXT, &vec![0; 32 + MAX_ACKNOWLEDGED * 8]).is_ok());
+    assert!(Request::decode(NEXT, &vec![0; 40 + MAX_ACKNOWLEDGED * 8]).is_err());
     assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, 31).encode()).is_err());
     assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, MAX_REPLY_BYTES as usize + 1).encode()).is_err());
 }
