@@ -21,6 +21,13 @@ fuzz_target!(|bytes: &[u8]| {
     check::<v1::ListRequest>(bytes);
     check::<v1::StatusReply>(bytes);
     check::<v1::ItemBatch>(bytes);
+    check::<v1::IntroduceRequest>(bytes);
+    check::<v1::BeginEpochRequest>(bytes);
+    check::<v1::NextBatchRequest>(bytes);
+    check::<v1::ReportScoresRequest>(bytes);
+    check::<v1::ReportEmbeddingsRequest>(bytes);
+    check::<v1::ResumeRequest>(bytes);
+    check::<v1::ListJobsReply>(bytes);
     check::<icache::DcRequest>(bytes);
     check::<icache::DcReply>(bytes);
 });

@@ -1,9 +1,11 @@
-//! The gRPC door: `fodder.v1.Node`. It converts, calls the engine and replies.
+//! The gRPC door: `fodder.v1.Node`, and `fodder.v1.Jobs` in `job`. It converts, calls the engine and replies.
 
 mod bytes;
 mod convert;
+mod job;
 mod objects;
 mod stall;
+mod upload;
 
 pub(crate) use convert::refuse;
 
@@ -15,7 +17,7 @@ use crate::{
 use convert::{add, dataset_status, place_of, snapshot_id};
 use fodder_api::{
     MAX_IDS, MAX_PATH_BYTES,
-    v1::{self, node_server},
+    v1::{self, jobs_server::JobsServer, node_server, node_server::NodeServer},
 };
 use fodder_core::{Dataset, Engine, Error, catalog::Snapshot};
 use futures::stream::BoxStream;
@@ -25,6 +27,7 @@ use std::{
 };
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
+use upload::Uploads;
 
 /// The largest request: as many ids as are allowed, at ten bytes each.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
@@ -42,12 +45,22 @@ pub(crate) struct Door {
     streams: Arc<Semaphore>,
     /// How long a client may leave a stream unread.
     stall: Duration,
+    /// Long lists that clients send.
+    uploads: Uploads,
 }
 
-/// The service to add to the gRPC server.
-pub(crate) fn service(engine: Arc<Engine>, info: Arc<NodeInfo>, stall: Duration) -> node_server::NodeServer<Door> {
-    let door = Door { engine, info, streams: Arc::new(Semaphore::new(MAX_STREAMS)), stall };
-    node_server::NodeServer::new(door).max_decoding_message_size(MAX_REQUEST_BYTES)
+/// The services to add to the gRPC server.
+pub(crate) fn services(
+    engine: Arc<Engine>,
+    info: Arc<NodeInfo>,
+    stall: Duration,
+) -> (NodeServer<Door>, JobsServer<Door>) {
+    let streams = Arc::new(Semaphore::new(MAX_STREAMS));
+    let door = Arc::new(Door { engine, info, streams, stall, uploads: Uploads::new(stall) });
+    (
+        NodeServer::from_arc(Arc::clone(&door)).max_decoding_message_size(MAX_REQUEST_BYTES),
+        JobsServer::from_arc(door).max_decoding_message_size(MAX_REQUEST_BYTES),
+    )
 }
 
 impl Door {

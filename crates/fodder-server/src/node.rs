@@ -213,6 +213,7 @@ impl Node {
         stall: Duration,
     ) {
         let (sender, incoming) = mpsc::channel(1);
+        let (node, jobs) = grpc::services(Arc::clone(engine), Arc::clone(&self.info), stall);
         let server = tonic::transport::Server::builder()
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
@@ -220,7 +221,8 @@ impl Node {
             .max_concurrent_streams(MAX_CALLS)
             .http2_keepalive_interval(Some(PING))
             .http2_keepalive_timeout(Some(PING))
-            .add_service(grpc::service(Arc::clone(engine), Arc::clone(&self.info), stall))
+            .add_service(node)
+            .add_service(jobs)
             .add_service(icache::service(Arc::clone(engine), Arc::clone(&self.info)))
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), self.stop.clone().cancelled_owned());
         self.tasks.spawn(async move {

@@ -1,7 +1,16 @@
-//! The engine's words in the words of the wire, for every door that speaks `fodder.v1`: errors and sources.
+//! The engine's words in the words of the wire, for every door that speaks `fodder.v1`: errors, sources, jobs.
 
-use fodder_api::v1::{self, ErrorCode};
-use fodder_core::{Error, config::Medium, engine::Source};
+use fodder_api::{
+    MAX_NAME_BYTES,
+    v1::{self, ErrorCode},
+};
+use fodder_core::{
+    Dataset, Error, Result,
+    config::Medium,
+    engine::Source,
+    job::{BatchRequest, Introduction, Status},
+};
+use std::{sync::Arc, time::Duration};
 
 /// The code that stands for an error.
 pub(crate) fn code(error: &Error) -> ErrorCode {
@@ -28,5 +37,56 @@ pub(crate) fn source(source: Source) -> v1::Source {
         Source::Joined => v1::Source::Joined,
         Source::Origin => v1::Source::Origin,
         Source::Bypass => v1::Source::Bypass,
+    }
+}
+
+/// What a job says of itself.
+pub(crate) fn introduction(request: v1::IntroduceRequest) -> Result<Introduction> {
+    let v1::IntroduceRequest { name, mode, world, uneven, weight, lease_ms, in_step, .. } = request;
+    if name.len() > MAX_NAME_BYTES || in_step.len() > MAX_NAME_BYTES {
+        let most = MAX_NAME_BYTES;
+        return Err(Error::Invalid(format!("the name of a job or of a group may have {most} bytes: shorten it")));
+    }
+    let uneven = v1::Uneven::try_from(uneven)
+        .map_err(|_| Error::Invalid(format!("there is no unevenness {uneven}: use pad, drop or exact")))?;
+    Ok(Introduction {
+        name,
+        mode: mode.unwrap_or_default().into(),
+        world: world.max(1),
+        uneven: uneven.into(),
+        weight: weight.unwrap_or(1.0),
+        lease: (lease_ms > 0).then(|| Duration::from_millis(lease_ms)),
+        in_step: (!in_step.is_empty()).then_some(in_step),
+    })
+}
+
+/// Tells a job's rank's batches that were consumed.
+pub(crate) fn acknowledge(
+    dataset: &Arc<Dataset>,
+    BatchRequest { job, epoch, rank, .. }: BatchRequest,
+    mut numbers: impl Iterator<Item = u64>,
+) -> Result<()> {
+    numbers.try_for_each(|number| dataset.jobs().acknowledge(job, epoch, rank, number))
+}
+
+/// How a job stands.
+pub(crate) fn job_status(dataset: &str, status: Status) -> v1::JobStatus {
+    let Introduction { name, mode, world, uneven, weight, in_step, .. } = status.introduction;
+    v1::JobStatus {
+        dataset: dataset.to_owned(),
+        job: status.job.0,
+        name,
+        mode: Some(mode.into()),
+        world,
+        uneven: v1::Uneven::from(uneven).into(),
+        weight,
+        in_step: in_step.unwrap_or_default(),
+        epoch: status.epoch,
+        planned: status.planned,
+        delivered: status.delivered,
+        consumed: status.consumed,
+        rate: status.rate,
+        silent_ms: u64::try_from(status.seen.as_millis()).unwrap_or(u64::MAX),
+        last: status.last.map(Into::into),
     }
 }

@@ -195,6 +195,9 @@ impl Connection {
                 Ok(Ok(()))
             }
             Request::Ping => Ok(self.done(head.request)),
+            Request::Next { batch, acknowledged } => {
+                self.opened(&head).and_then(|open| self.next_batch(head.request, open.0, batch, acknowledged))
+            }
         };
         match answer {
             Ok(sent) => sent,
@@ -252,7 +255,7 @@ impl Connection {
     }
 
     /// Sends a list of items, in its order.
-    fn send(
+    pub(super) fn send(
         &mut self,
         request: u32,
         dataset: Arc<Dataset>,
