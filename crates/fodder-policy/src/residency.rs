@@ -16,6 +16,7 @@ pub mod minio;
 pub mod pending;
 pub mod plan;
 pub mod quiver;
+mod ring;
 pub mod s3fifo;
 pub mod semantic;
 pub mod share;

@@ -29,8 +29,11 @@ impl<T: Copy> Dense<T> {
     }
 
     /// The value of an id, which has one from now on: it and all before it that had none get `fill`.
+    #[inline]
     pub(super) fn entry(&mut self, id: u32, fill: T) -> &mut T {
-        self.cover(id as usize + 1, fill);
+        if id as usize >= self.values.len() {
+            self.cover(id as usize + 1, fill);
+        }
         &mut self.values[id as usize]
     }
 

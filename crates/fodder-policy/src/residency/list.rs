@@ -12,7 +12,7 @@ pub(super) const END: u32 = u32::MAX;
 struct Link {
     /// The next newer id. An id that is in no list is its own neighbour, which none in a list is.
     newer: u32,
-    /// The next older id. Free for a note while the id is in no list.
+    /// The next older id.
     older: u32,
 }
 
@@ -95,16 +95,6 @@ impl Links {
         }
     }
 
-    /// What [`set_note`](Self::set_note) left at an id that has been in no list since.
-    pub(super) fn note(&self, id: u32) -> u32 {
-        self.links[id as usize].older
-    }
-
-    /// Leaves a number at an id that was in a list and is in none.
-    pub(super) fn set_note(&mut self, id: u32, note: u32) {
-        self.links[id as usize].older = note;
-    }
-
     /// Bytes it holds on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.links.capacity() * size_of::<Link>()
@@ -149,8 +139,6 @@ mod tests {
                             models[holder].push(id);
                         } else {
                             links.unlink(&mut lists[holder], id);
-                            links.set_note(id, 7);
-                            prop_assert_eq!(links.note(id), 7);
                         }
                     }
                 }

@@ -1,83 +1,60 @@
 //! `s3fifo`: newcomers wait in a small queue and pass into the main one if they are hit more than once; those who
-//! leave the small queue are remembered for a while, and go to the main one if they come back (Yang et al., SOSP '23). Keeps what is used
-//! once away from what is used often; an epoch uses everything once.
+//! leave the small queue are remembered for a while, and go to the main one if they come back (Yang et al., SOSP '23).
+//! Keeps what is used once away from what is used often; an epoch uses everything once.
 //!
-//! Two linked lists and a word: 12 bytes an id. The memory of those who left costs nothing: their links are free
-//! for the number of their leaving. A victim is found in O(1) amortised, since each step takes back one hit.
+//! Two rings, a byte of state and a number: 5 bytes an id and 8 a resident. Every operation is O(1) amortised: each step
+//! towards a victim takes back one hit.
 
-use super::{
-    Pressure, Residency,
-    dense::Dense,
-    list::{Links, List},
-};
+use super::{Pressure, Residency, dense::Dense, ring::Ring};
 
 /// The small queue gives way while it holds more than one part in this many of the resident bytes.
 const SMALL_PART: u64 = 10;
 
 /// Hits it takes to pass from the small queue into the main one.
-const PROMOTED_AT: u32 = 2;
+const PROMOTED_AT: u8 = 2;
 
-/// Where an id is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Out,
-    Small,
-    Main,
-    /// Left the small queue; its note says when.
-    Ghost,
+/// Where an id is; of a resident, also how often it was hit there, up to 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct State(u8);
+
+impl State {
+    const OUT: Self = Self(0);
+    /// Left the small queue and may be remembered.
+    const GHOST: Self = Self(1);
     /// Asked for while it was remembered.
-    Recalled,
-}
+    const RECALLED: Self = Self(2);
+    /// In the small queue, not hit. The next three: hit.
+    const SMALL: Self = Self(4);
+    /// In the main queue, not hit. The next three: hit.
+    const MAIN: Self = Self(8);
 
-/// What is known of an id, in a word: its place (3 bits), its hits (2 bits) and its bytes (27 bits, a bound that no piece reaches).
-#[derive(Debug, Clone, Copy)]
-struct Word(u32);
-
-impl Word {
-    const OUT: Self = Self::new(Place::Out, 0);
-    const MOST_HITS: u32 = 3;
-
-    const fn new(place: Place, bytes: u32) -> Self {
-        let most = u32::MAX >> 5;
-        Self(place as u32 | if bytes < most { bytes } else { most } << 5)
+    fn is_resident(self) -> bool {
+        self >= Self::SMALL
     }
 
-    fn place(self) -> Place {
-        match self.0 & 7 {
-            1 => Place::Small,
-            2 => Place::Main,
-            3 => Place::Ghost,
-            4 => Place::Recalled,
-            _ => Place::Out,
-        }
+    fn is_main(self) -> bool {
+        self >= Self::MAIN
     }
 
-    fn hits(self) -> u32 {
-        self.0 >> 3 & 3
-    }
-
-    fn bytes(self) -> u32 {
-        self.0 >> 5
-    }
-
-    fn with_hits(self, hits: u32) -> Self {
-        Self(self.0 & !(3 << 3) | hits.min(Self::MOST_HITS) << 3)
+    fn hits(self) -> u8 {
+        self.0 & 3
     }
 }
 
 /// One of the queues.
 #[derive(Debug, Default)]
 struct Queue {
-    /// By arrival.
-    members: List,
+    /// By arrival, with their bytes.
+    members: Ring<u32>,
     bytes: u64,
 }
 
 /// The state of `s3fifo`.
 #[derive(Debug, Default)]
 pub struct S3Fifo {
-    links: Links,
-    words: Dense<Word>,
+    states: Dense<State>,
+    /// Of a resident: its slot in its queue. Of a ghost: how many had left the small queue when it had.
+    numbers: Dense<u32>,
     small: Queue,
     main: Queue,
     /// How many have left the small queue, modulo 2^32.
@@ -86,50 +63,50 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    fn word(&self, id: u32) -> Word {
-        self.words.get(id).unwrap_or(Word::OUT)
+    fn state(&self, id: u32) -> State {
+        self.states.get(id).unwrap_or(State::OUT)
     }
 
-    fn set_word(&mut self, id: u32, word: Word) {
-        *self.words.entry(id, Word::OUT) = word;
+    fn set_state(&mut self, id: u32, state: State) {
+        *self.states.entry(id, State::OUT) = state;
     }
 
-    fn enter(&mut self, place: Place, id: u32, bytes: u32) {
-        let word = Word::new(place, bytes);
-        let queue = if place == Place::Main { &mut self.main } else { &mut self.small };
-        queue.bytes += u64::from(word.bytes());
-        self.links.push_newest(&mut queue.members, id);
-        self.set_word(id, word);
+    /// Puts an id at the end of the queue that its state says.
+    fn enter(&mut self, id: u32, bytes: u32, state: State) {
+        let queue = if state.is_main() { &mut self.main } else { &mut self.small };
+        queue.bytes += u64::from(bytes);
+        queue.members.push(id, bytes, |id, slot| *self.numbers.entry(id, 0) = slot);
+        self.set_state(id, state);
     }
 
-    fn leave(&mut self, id: u32) {
-        let word = self.word(id);
-        let queue = if word.place() == Place::Main { &mut self.main } else { &mut self.small };
-        queue.bytes -= u64::from(word.bytes());
-        self.links.unlink(&mut queue.members, id);
-        self.set_word(id, Word::OUT);
+    /// Takes a resident out of its queue, and gives its bytes.
+    fn leave(&mut self, id: u32) -> u32 {
+        let queue = if self.state(id).is_main() { &mut self.main } else { &mut self.small };
+        let bytes = queue.members.remove(id, || self.numbers.get(id).expect("a resident has a slot"));
+        queue.bytes -= u64::from(bytes);
+        bytes
     }
 
     /// Whether an id left the small queue so short a time ago that it is remembered: as many are as the main queue
     /// would hold.
     fn is_remembered(&self, id: u32) -> bool {
-        let since = || self.left.wrapping_sub(self.links.note(id)) as usize;
-        self.word(id).place() == Place::Ghost && since() < self.len - self.len.div_ceil(SMALL_PART as usize)
+        let remembered = self.len - self.len.div_ceil(SMALL_PART as usize);
+        let is_recent = |left: u32| (self.left.wrapping_sub(left) as usize) < remembered;
+        self.state(id) == State::GHOST && self.numbers.get(id).is_some_and(is_recent)
     }
 }
 
 impl Residency for S3Fifo {
     fn hit(&mut self, id: u32) {
-        let word = self.word(id);
-        if matches!(word.place(), Place::Small | Place::Main) {
-            self.set_word(id, word.with_hits(word.hits() + 1));
+        if let Some(state) = self.states.get_mut(id).filter(|state| state.is_resident() && state.hits() < 3) {
+            state.0 += 1;
         }
     }
 
     fn admit(&mut self, id: u32, _bytes: u32, _room: bool) -> bool {
         // What makes room for it would push it out of memory before it is here.
         if self.is_remembered(id) {
-            self.set_word(id, Word::new(Place::Recalled, 0));
+            self.set_state(id, State::RECALLED);
         }
         true
     }
@@ -140,38 +117,37 @@ impl Residency for S3Fifo {
             let small_first = self.small.bytes * SMALL_PART > self.small.bytes + self.main.bytes;
             let next_small = self.small.members.first().filter(|_| small_first || self.main.members.is_empty());
             let id = next_small.or_else(|| self.main.members.first())?;
-            let word = self.word(id);
-            match word.place() {
-                Place::Small if word.hits() >= PROMOTED_AT => {
-                    self.leave(id);
-                    self.enter(Place::Main, id, word.bytes());
-                }
-                Place::Main if word.hits() > 0 => {
-                    self.set_word(id, word.with_hits(word.hits() - 1));
-                    self.links.renew(&mut self.main.members, id);
-                }
+            let state = self.state(id);
+            let onward = match (state.is_main(), state.hits()) {
+                (false, PROMOTED_AT..) => State::MAIN,
+                (true, 1..) => State(state.0 - 1),
                 _ => return Some(id),
-            }
+            };
+            let bytes = self.leave(id);
+            self.enter(id, bytes, onward);
         }
     }
 
     fn inserted(&mut self, id: u32, bytes: u32) {
-        if !self.links.contains(id) {
-            let recalled = self.word(id).place() == Place::Recalled || self.is_remembered(id);
-            self.enter(if recalled { Place::Main } else { Place::Small }, id, bytes);
+        let state = self.state(id);
+        if !state.is_resident() {
+            let returns = state == State::RECALLED || self.is_remembered(id);
+            self.enter(id, bytes, if returns { State::MAIN } else { State::SMALL });
             self.len += 1;
         }
     }
 
     fn removed(&mut self, id: u32) {
-        if self.links.contains(id) {
-            let from = self.word(id).place();
+        let state = self.state(id);
+        if state.is_resident() {
             self.leave(id);
             self.len -= 1;
-            if from == Place::Small {
+            if state.is_main() {
+                self.set_state(id, State::OUT);
+            } else {
                 self.left = self.left.wrapping_add(1);
-                self.links.set_note(id, self.left);
-                self.set_word(id, Word::new(Place::Ghost, 0));
+                *self.numbers.entry(id, 0) = self.left;
+                self.set_state(id, State::GHOST);
             }
         }
     }
@@ -181,7 +157,8 @@ impl Residency for S3Fifo {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.links.heap_bytes() + self.words.heap_bytes()
+        let queues = self.small.members.heap_bytes() + self.main.members.heap_bytes();
+        size_of::<Self>() + self.states.heap_bytes() + self.numbers.heap_bytes() + queues
     }
 }
 
