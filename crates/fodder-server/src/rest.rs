@@ -7,6 +7,7 @@ mod condition;
 mod content;
 mod dataset;
 mod describe;
+mod job;
 mod node;
 mod object;
 pub(crate) mod problem;
@@ -74,6 +75,9 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/api/v1/datasets/{name}/objects", get(object::list)),
         ("/api/v1/datasets/{name}/objects/{*path}", get(object::object)),
         ("/api/v1/datasets/{name}/items/{id}", get(object::item)),
+        ("/api/v1/datasets/{name}/jobs", get(job::list).post(job::introduce)),
+        ("/api/v1/datasets/{name}/jobs/{job}", get(job::get).delete(job::leave)),
+        ("/api/v1/datasets/{name}/jobs/{job}/checkpoint", get(job::checkpoint)),
         ("/statistic", get(icache::rest::statistic)),
         ("/cache", get(icache::rest::cache)),
         ("/node", get(icache::rest::node)),

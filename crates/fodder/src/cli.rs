@@ -86,6 +86,17 @@ Example:
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Show the training jobs of a node: where they are, how fast, and whether their last epoch was exact.
+    Jobs {
+        /// Of which dataset; all of them if none is named.
+        dataset: Option<String>,
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
     /// List, add or remove the datasets of a running node.
     #[command(subcommand)]
     Datasets(DatasetsCommand),

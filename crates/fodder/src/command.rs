@@ -6,6 +6,7 @@ mod datasets;
 mod evict;
 mod get;
 mod index;
+mod jobs;
 mod serve;
 mod status;
 mod verify;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         match cli.command {
             Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
             Command::Status { json, node } => status::run(json, &node).await,
+            Command::Jobs { dataset, json, node } => jobs::run(dataset.as_deref(), json, &node).await,
             Command::Datasets(command) => datasets::run(command).await,
             Command::Get { dataset, item, offset, length, node } => {
                 get::run(&dataset, &item, offset..length.map_or(u64::MAX, |n| offset.saturating_add(n)), &node).await

@@ -4,7 +4,7 @@
 //! is described here, and tests compare the two.
 #![allow(dead_code, reason = "these types only describe what the engine's own look like on the wire")]
 
-use super::{ProblemBody, dataset, node, object};
+use super::{ProblemBody, dataset, job, node, object};
 use crate::icache::rest as icache;
 use utoipa::{OpenApi, ToSchema};
 
@@ -17,6 +17,7 @@ use utoipa::{OpenApi, ToSchema};
         node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status,
         dataset::list, dataset::add, dataset::get, dataset::remove, dataset::refresh, dataset::evict, dataset::verify,
         object::list, object::object, object::item,
+        job::list, job::introduce, job::get, job::leave, job::checkpoint,
         icache::statistic, icache::cache, icache::node, icache::cluster,
         icache::jobs, icache::post_job, icache::put_job, icache::delete_job,
     ),
@@ -25,6 +26,7 @@ use utoipa::{OpenApi, ToSchema};
         (name = "node", description = "The node itself"),
         (name = "datasets", description = "What the node serves"),
         (name = "data", description = "The bytes"),
+        (name = "jobs", description = "Who trains on a dataset"),
         (name = "icache", description = "The paths of iCache's server, for its clients"),
     )
 )]
@@ -163,6 +165,37 @@ enum Policy {
     Quiver,
     Pending,
     Plan,
+}
+
+/// How a job wants to be answered.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum Mode {
+    /// What was planned, in the order planned.
+    Strict,
+    /// Each planned item exactly once an epoch, cached ones first.
+    Reorder {
+        /// How many of the planned items that are still to come are looked at for a cached one.
+        window: u32,
+    },
+    /// A cached item may stand in for a missing one.
+    Approx {
+        /// The largest share of an epoch's deliveries that may be substitutes, from 0 to 1.
+        max_fraction: f64,
+        /// Whether a substitute must have the label of the item it stands in for.
+        same_class: bool,
+        /// How often one item may be delivered in an epoch, its own turn included.
+        max_repeats: u32,
+    },
+}
+
+/// What ranks do when a plan does not divide by their number.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum Uneven {
+    Pad,
+    Drop,
+    Exact,
 }
 
 /// Counts of one dataset since the node started.

@@ -15,7 +15,7 @@ async fn every_route_is_described_and_every_description_is_routed() {
     let mut answered = BTreeSet::new();
     for (path, _) in routes() {
         let described = path.replace("{*", "{");
-        let uri = described.replace("{name}", "x").replace("{path}", "x").replace("{id}", "0");
+        let uri = described.replace("{name}", "x").replace("{path}", "x").replace("{id}", "0").replace("{job}", "0");
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
             let answer = ask(&fixture, method, &uri, &[], Body::empty()).await;
             if answer.status != StatusCode::METHOD_NOT_ALLOWED {
