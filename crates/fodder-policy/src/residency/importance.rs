@@ -2,8 +2,8 @@
 //! more (iCache's ISA, HPCA '23). For jobs that sample by importance; without scores it is minio.
 //!
 //! A heap by score: 4 bytes an id and 16 a resident, O(log n). Low-score ids that come in packs, to answer for others
-//! of their kind, would not live long there: they have a region of their own, first come, first gone. It costs a dataset that
-//! has packs 4 bytes and a bit an id more, and 24 a resident.
+//! of their kind, would not live long there: they have a region of their own, first come, first gone. It costs a
+//! dataset that has packs 4 bytes and a bit an id more, and 24 a resident.
 
 use super::{
     Pressure, Residency,

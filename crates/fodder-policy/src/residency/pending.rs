@@ -1,5 +1,5 @@
-//! `pending`: evict what the fewest jobs still need this epoch (Seneca's, FAST '26). Right for several jobs on one dataset that take
-//! what is cached first; without plans it is minio.
+//! `pending`: evict what the fewest jobs still need this epoch (Seneca's, FAST '26). Right for several jobs on one
+//! dataset that take what is cached first; without plans it is minio.
 //!
 //! A count an id and a heap by it: 8 bytes an id and 8 a resident, O(log n). A job that plans everything adds
 //! one to a count that all ids share.
@@ -16,8 +16,8 @@ use super::{
 pub struct Pending {
     /// Jobs that ever planned all ids.
     plans: i32,
-    /// By id, what it takes to make of `plans` the number of jobs that need it: seldom more than 0. Ids past the end are
-    /// needed by nobody.
+    /// By id, what it takes to make of `plans` the number of jobs that need it: seldom more than 0. Ids past the end
+    /// are needed by nobody.
     balances: Dense<i32>,
     /// Residents by balance, which is by need.
     residents: Heap<i32>,

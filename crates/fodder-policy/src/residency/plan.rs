@@ -1,7 +1,8 @@
-//! `plan`: evict what is needed furthest in the future (Belady's rule, MIN), known from the plans of all jobs. Nothing does
-//! better on the same requests, but it is only as good as the plans; without any it is minio.
+//! `plan`: evict what is needed furthest in the future (Belady's rule, MIN), known from the plans of all jobs.
+//! Nothing does better on the same requests, but it is only as good as the plans; without any it is minio.
 //!
-//! Told when each id is next needed, it keeps a heap with the furthest first: 12 bytes an id and 16 a resident, O(log n).
+//! Told when each id is next needed, it keeps a heap with the furthest first: 12 bytes an id and 16 a resident, O(log
+//! n).
 
 use super::{
     Pressure, Residency,

@@ -1,8 +1,8 @@
 //! A queue of ids in one ring of memory, each with a value: walking it touches memory in order, which a linked list
 //! does not. 4 bytes and the value a member.
 //!
-//! An id that leaves from the middle leaves a gap. Gaps are closed when they are the greater part, so that every operation
-//! is O(1) amortised. Where its members are, the owner keeps by id. It knows nothing of policies.
+//! An id that leaves from the middle leaves a gap. Gaps are closed when they are the greater part, so that every
+//! operation is O(1) amortised. Where its members are, the owner keeps by id. It knows nothing of policies.
 
 use std::collections::VecDeque;
 

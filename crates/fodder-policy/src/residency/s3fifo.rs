@@ -2,8 +2,8 @@
 //! leave the small queue are remembered for a while, and go to the main one if they come back (Yang et al., SOSP '23).
 //! Keeps what is used once away from what is used often; an epoch uses everything once.
 //!
-//! Two rings, a byte of state and a number: 5 bytes an id and 8 a resident. Every operation is O(1) amortised: each step
-//! towards a victim takes back one hit.
+//! Two rings, a byte of state and a number: 5 bytes an id and 8 a resident. Every operation is O(1) amortised: each
+//! step towards a victim takes back one hit.
 
 use super::{Pressure, Residency, dense::Dense, ring::Ring};
 

@@ -2,7 +2,8 @@
 //! report embeddings and take a like sample of the same class for the one they asked for.
 //!
 //! An id that answers for its neighbours is a key. Keys live in a region of their own, the least used first to go;
-//! the others in a heap by score and use. 8 bytes an id and 20 a resident, O(log n). How neighbours are found is not known here.
+//! the others in a heap by score and use. 8 bytes an id and 20 a resident, O(log n). How neighbours are found is not
+//! known here.
 
 use super::{
     Pressure, Residency,
@@ -81,7 +82,8 @@ struct Standing {
 /// What is kept of a resident: the order of the keys among themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Resident {
-    /// How often it was asked for, its first time included; half of it is forgotten whenever scores or neighbours change.
+    /// How often it was asked for, its first time included; half of it is forgotten whenever scores or neighbours
+    /// change.
     uses: u32,
     bytes: Reverse<u32>,
 }

@@ -1,9 +1,9 @@
 //! `sieve`: a queue by arrival, and a hand that goes over it from the old to the new, sparing once whoever was used
-//! since it last came by (Zhang et al., NSDI '24). Simpler than lru and mostly better; for epochs over more data than fits, minio is
-//! better still.
+//! since it last came by (Zhang et al., NSDI '24). Simpler than lru and mostly better; for epochs over more data than
+//! fits, minio is better still.
 //!
-//! A linked list and a bit: 8 bytes and a bit an id. A hit sets the bit; a victim is found in O(1) amortised, since each step of the
-//! hand takes back one hit.
+//! A linked list and a bit: 8 bytes and a bit an id. A hit sets the bit; a victim is found in O(1) amortised, since
+//! each step of the hand takes back one hit.
 
 use super::{
     Pressure, Residency,
