@@ -65,6 +65,18 @@ impl Bits {
         }
     }
 
+    /// Adds 64 numbers at once: those whose bits are set in the word of this index. None if one is not below the bound.
+    pub(crate) fn insert_word(&mut self, index: u32, word: u64) -> Option<()> {
+        let room = self.bound.saturating_sub(index.checked_mul(WORD)?).min(WORD);
+        if room < WORD && word >> room != 0 {
+            return None;
+        }
+        let mine = self.words.get_mut(index as usize)?;
+        self.count += (word & !*mine).count_ones();
+        *mine |= word;
+        Some(())
+    }
+
     /// Adds every member of another set of the same bound; how many of them were in both.
     pub(crate) fn union(&mut self, other: &Self) -> u32 {
         debug_assert_eq!(self.bound, other.bound);

@@ -25,7 +25,9 @@ pub fn deals() -> impl Strategy<Value = Deal> {
         let share = Share::new(world, uneven).expect("there is a rank");
         (Just(plan), consumed, Just(share)).prop_map(|(plan, consumed, share)| {
             let mut taken = Bits::new(plan.len());
-            consumed.into_iter().for_each(|position| drop(taken.insert(position)));
+            for position in consumed {
+                taken.insert(position);
+            }
             Deal::new(Arc::new(plan), Rest::without(&taken), share)
         })
     })
