@@ -90,6 +90,7 @@ impl Bits {
     }
 
     /// The members, least first.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         members(&self.words)
     }

@@ -6,68 +6,53 @@
 //! A job's life: [`introduce`](Jobs::introduce), then for each epoch [`begin`](Jobs::begin), batches and their
 //! acknowledgements, and [`leave`](Jobs::leave). Ranks do not turn the epoch at the same moment, so two epochs of a job
 //! may be open at a time; requests say which they mean, and the older one is audited when every rank has left it.
+//!
+//! What a job costs, for n items of which m are planned: a kilobyte and 120 bytes a rank; m/8 bytes for the ledger of
+//! each open epoch; for a listed plan 8·m + n/7 bytes; in `reorder` m/4 bytes; in `approx` up to 5 bytes a cached item;
+//! 12 bytes for each item that is delivered and not acknowledged; up to 8·n bytes if it reports scores.
+
+mod epoch;
+mod member;
+mod pace;
+mod request;
+mod score;
+mod staging;
+
+pub use request::{
+    Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Status, Upcoming,
+};
+pub use score::Reported;
 
 use crate::{
-    Result,
+    Error, Result,
     ledger::Audit,
-    plan::{Needed, Order, Snapshot, Uneven},
-    serving::{Look, Mode, Served},
+    permutation::mix,
+    plan::{Order, Snapshot},
+    residency::signal::NEVER,
+    serving::{Look, Served},
 };
-use std::{fmt, sync::Arc, time::Duration};
-
-/// The bounds of all jobs of a dataset together, and when their scores take effect.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// How many jobs there may be at once.
-    pub max_jobs: usize,
-    /// How many ranks one job may have.
-    pub max_world: u32,
-    /// How many items one job may have been given and not acknowledged: 12 bytes each.
-    pub max_unacknowledged: u64,
-    /// The most memory that listed plans, ledgers and reported scores of all jobs may hold.
-    pub max_memory_bytes: usize,
-    /// How long a job that is silent is remembered, if it does not say itself.
-    pub lease: Duration,
-    /// How often reported scores take effect. None: at the end of the epoch in which they were reported.
-    pub update_interval: Option<Duration>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            max_jobs: 1_024,
-            max_world: 65_536,
-            max_unacknowledged: 1 << 20,
-            max_memory_bytes: 4 << 30,
-            lease: Duration::from_secs(600),
-            update_interval: None,
-        }
-    }
-}
-
-/// What a job says of itself.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Introduction {
-    /// How people call it; one name is one job.
-    pub name: String,
-    /// How it wants to be answered.
-    pub mode: Mode,
-    /// How many ranks it has.
-    pub world: u32,
-    /// What ranks do when the plan does not divide by their number.
-    pub uneven: Uneven,
-    /// How much its scores count beside those of other jobs.
-    pub weight: f32,
-    /// How long it may be silent before it is forgotten. None: [`Settings::lease`].
-    pub lease: Option<Duration>,
-    /// Jobs that name the same group run in step: an item is fetched once and kept until each of them has taken it.
-    /// They must plan with the same seed and be strict.
-    pub in_step: Option<String>,
-}
+use member::Member;
+use score::Book;
+use staging::Group;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// A job as it names itself in requests. Resuming gives a new one, so that ranks of the run before are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub u64);
+
+/// The low bits of a job's id count its runs; the others are its seat, which it keeps.
+const RUN_BITS: u32 = 16;
+
+impl JobId {
+    fn seat(self) -> u64 {
+        self.0 >> RUN_BITS
+    }
+
+    /// The same job in its next run.
+    fn next_run(self) -> Self {
+        Self(self.seat() << RUN_BITS | (self.0 + 1) & ((1 << RUN_BITS) - 1))
+    }
+}
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,117 +60,35 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A rank's request for a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchRequest {
-    /// Who asks.
-    pub job: JobId,
-    /// In which epoch.
-    pub epoch: u64,
-    /// Which of its ranks.
-    pub rank: u32,
-    /// The number of the batch, counted from 0 for each rank and epoch (and anew after a resume). Asking again with a
-    /// number gets the same answer; asking ahead (several workers of a rank) reserves the batches in between.
-    pub number: u64,
-    /// How many items.
-    pub count: u32,
-}
-
-/// What is answered to a request for a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// Items, fewer than asked for only at the end of the epoch, and none after it.
-    Batch {
-        /// What to send, in this order.
-        items: Arc<[Served]>,
-        /// What should happen elsewhere; nothing for an answer that is given again.
-        effects: Vec<Effect>,
-    },
-    /// A job in step is further ahead than the staging area holds: ask again when the named job has taken more.
-    Wait {
-        /// The job that is furthest behind.
-        behind: JobId,
-    },
-}
-
-/// What should happen elsewhere, in item ids of the job's snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// One more job will need these (residency's `Planned`).
-    Planned(Needed),
-    /// One job fewer needs these, which it had planned and not been given (residency's `Dropped`).
-    Dropped(Needed),
-    /// One job needs this item no more in this epoch (residency's `Consumed`).
-    Consumed(u32),
-    /// Keep this item until it is released: other jobs in step are still to take it.
-    Stage(u32),
-    /// Every job in step has taken this item.
-    Release(u32),
-}
-
-/// Scores that a job reports.
-#[derive(Debug, Clone, Copy)]
-pub enum Scores<'a> {
-    /// One for every item of the snapshot, by id.
-    Dense(&'a [f32]),
-    /// For some items.
-    Sparse {
-        /// Which.
-        ids: &'a [u32],
-        /// Their scores, in the same order.
-        values: &'a [f32],
-    },
-}
-
-/// An epoch that has begun for a rank.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Begun {
-    /// How many items the rank will be given.
-    pub items: u32,
-    /// The epoch before it, if this was the last rank to leave it.
-    pub audit: Option<Audit>,
-    /// What should happen elsewhere.
-    pub effects: Vec<Effect>,
-}
-
-/// A job that goes on from a checkpoint.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Resumed {
-    /// Its name in requests from now on.
-    pub job: JobId,
-    /// The epoch it goes on in.
-    pub epoch: u64,
-    /// How many items are left for all ranks together.
-    pub left: u32,
-    /// What should happen elsewhere.
-    pub effects: Vec<Effect>,
-}
-
-/// A job that is gone.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Gone {
-    /// Which.
-    pub job: JobId,
-    /// Its name.
-    pub name: String,
-    /// What its last epoch had come to.
-    pub audit: Option<Audit>,
-    /// What should happen elsewhere.
-    pub effects: Vec<Effect>,
-}
-
 /// All jobs of a dataset.
 #[derive(Debug)]
 pub struct Jobs {
     settings: Settings,
     snapshot: Snapshot,
+    /// By seat.
+    members: BTreeMap<u64, Member>,
+    names: BTreeMap<String, u64>,
+    groups: BTreeMap<String, Group>,
+    /// From which the next seat is drawn.
+    draw: u64,
+    /// Whether scores wait to be combined, and since when none were.
+    scores_due: bool,
+    scored: Duration,
 }
 
 impl Jobs {
     /// No jobs yet. `salt` makes the ids of jobs differ from those that a node gave before it restarted.
     pub fn new(snapshot: Snapshot, settings: Settings, salt: u64) -> Self {
-        let _ = salt;
-        Self { settings, snapshot }
+        Self {
+            settings,
+            snapshot,
+            members: BTreeMap::new(),
+            names: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            draw: salt,
+            scores_due: false,
+            scored: Duration::ZERO,
+        }
     }
 
     /// The dataset has a new snapshot. A job stays on its own until its next epoch.
@@ -193,172 +96,258 @@ impl Jobs {
         self.snapshot = snapshot;
     }
 
-    /// A job introduces itself. Every rank may: the same introduction again is the same job.
+    /// A job introduces itself. Every rank may: the same introduction again is the same job. A job that comes back on
+    /// another number of ranks is [found](Self::find) by its name and [resumed](Self::resume).
     pub fn introduce(&mut self, introduction: Introduction, now: Duration) -> Result<JobId> {
-        let _ = (introduction, now);
-        unimplemented!()
+        introduction.check(&self.settings)?;
+        if let Some(seat) = self.names.get(&introduction.name) {
+            let member = self.members.get_mut(seat).expect("every name has a member");
+            return member.join(&introduction, now);
+        }
+        if self.members.len() >= self.settings.max_jobs {
+            return Err(Error::Full(format!(
+                "this dataset has {} jobs, as many as it may: let jobs that are done leave, or wait until their leases \
+                 run out",
+                self.members.len()
+            )));
+        }
+        let job = self.draw_id();
+        self.names.insert(introduction.name.clone(), job.seat());
+        self.join_group(job.seat(), introduction.in_step.as_deref());
+        self.members.insert(job.seat(), Member::new(job, introduction, self.settings.lease, now));
+        Ok(job)
+    }
+
+    fn draw_id(&mut self) -> JobId {
+        loop {
+            self.draw = self.draw.wrapping_add(1);
+            let job = JobId(mix(self.draw) >> RUN_BITS << RUN_BITS);
+            if !self.members.contains_key(&job.seat()) {
+                return job;
+            }
+        }
     }
 
     /// The job called so.
     pub fn find(&self, name: &str) -> Option<JobId> {
-        let _ = name;
-        unimplemented!()
+        let seat = self.names.get(name)?;
+        self.members.get(seat).map(|member| member.id)
     }
 
     /// The job is alive though it asks for nothing.
     pub fn renew(&mut self, job: JobId, now: Duration) -> Result<()> {
-        let _ = (job, now);
-        unimplemented!()
+        self.member_mut(job, now).map(drop)
     }
 
     /// A rank begins an epoch, and thereby ends the one before. The first rank to do so plans it for all; the others
-    /// say the same.
+    /// say the same. A listed order is compared, and checked the first time: O(its length).
     pub fn begin(&mut self, job: JobId, rank: u32, epoch: u64, order: Order, now: Duration) -> Result<Begun> {
-        let _ = (job, rank, epoch, order, now);
-        unimplemented!()
+        let snapshot = self.snapshot;
+        let held = self.memory_bytes();
+        let room = self.settings.max_memory_bytes.saturating_sub(held);
+        self.agrees(job, epoch, &order)?;
+        let at_the_end = self.settings.update_interval.is_none();
+        let member = self.member_mut(job, now)?;
+        let (mut begun, turned) = member.begin(rank, epoch, order, snapshot, room)?;
+        self.scores_due |= turned && at_the_end && self.member_mut(job, now)?.book.settle();
+        begun.effects.extend(self.review(job.seat()));
+        Ok(begun)
     }
 
     /// A rank asks for a batch.
     pub fn next_batch(&mut self, request: BatchRequest, look: &dyn Look, now: Duration) -> Result<Answer> {
-        let _ = (request, look, now);
-        unimplemented!()
+        let BatchRequest { job, epoch, rank, number, count } = request;
+        if let Some(behind) = self.must_wait(&request)? {
+            self.renew(job, now)?;
+            return Ok(Answer::Wait { behind });
+        }
+        let alone = self.members.len() == 1;
+        let most = self.settings.max_unacknowledged;
+        let member = self.member_mut(job, now)?;
+        let given = member.epoch_mut(epoch)?.next_batch((rank, number, count), look, most)?;
+        member.observe(now, alone);
+        let mut effects: Vec<Effect> = given.consumed.iter().copied().map(Effect::Consumed).collect();
+        effects.extend(self.stage(job.seat(), epoch, &given.consumed));
+        Ok(Answer::Batch { items: given.items, effects })
     }
 
     /// A rank has consumed a batch. Saying it again is no error.
     pub fn acknowledge(&mut self, job: JobId, epoch: u64, rank: u32, number: u64, now: Duration) -> Result<()> {
-        let _ = (job, epoch, rank, number, now);
-        unimplemented!()
+        self.member_mut(job, now)?.epoch_mut(epoch)?.acknowledge(rank, number)
     }
 
-    /// A rank has consumed items that it read by id and not in batches. Returns what should happen elsewhere.
+    /// Items were consumed that were read by id and not in batches (an epoch does one or the other, else the audit finds
+    /// duplicates). Returns what should happen elsewhere.
     pub fn consumed(&mut self, job: JobId, epoch: u64, ids: &[u32], now: Duration) -> Result<Vec<Effect>> {
-        let _ = (job, epoch, ids, now);
-        unimplemented!()
+        let open = self.member_mut(job, now)?.epoch_mut(epoch)?;
+        let plan = open.deal.plan().clone();
+        if let Some(id) = ids.iter().find(|&&id| !plan.contains(id)) {
+            return Err(Error::Invalid(format!("item {id} is not in the plan of epoch {epoch}: report planned items")));
+        }
+        let first = ids.iter().copied().filter(|&id| open.ledger.consume(&plan, id));
+        Ok(first.map(Effect::Consumed).collect())
     }
 
     /// A job asks for one item outside its plan (iCache's clients do): itself, or in `approx` perhaps another.
     pub fn ask(&mut self, job: JobId, id: u32, look: &dyn Look, now: Duration) -> Result<Served> {
-        let _ = (job, id, look, now);
-        unimplemented!()
+        let snapshot = self.snapshot;
+        self.member_mut(job, now)?.ask(id, snapshot, look)
     }
 
-    /// A job reports scores. They are collected aside, see [`take_scores`](Self::take_scores).
+    /// A job reports scores of items of the snapshot that its epoch is on. They are collected aside and take effect at the
+    /// end of that epoch, or every [`Settings::update_interval`].
     pub fn report_scores(&mut self, job: JobId, scores: Scores<'_>, now: Duration) -> Result<()> {
-        let _ = (job, scores, now);
-        unimplemented!()
+        let held = self.members.values().map(|member| member.book.heap_bytes()).sum::<usize>();
+        let growth = Book::growth_bytes(scores);
+        if held.saturating_add(growth) > self.settings.max_memory_bytes {
+            return Err(Error::Full(format!(
+                "the scores of all jobs hold {held} bytes and would hold {growth} more, but only {} are allowed: let jobs \
+                 that are done leave",
+                self.settings.max_memory_bytes
+            )));
+        }
+        let snapshot = self.snapshot;
+        self.member_mut(job, now)?.report(scores, snapshot)
+    }
+
+    /// What a job has reported so far takes effect, without waiting for the end of its epoch.
+    pub fn apply_scores(&mut self, job: JobId, now: Duration) -> Result<()> {
+        self.scores_due |= self.member_mut(job, now)?.book.settle();
+        Ok(())
     }
 
     /// The scores of all jobs, if some are due to take effect: to be [combined](Reported::combine) off the read path.
     pub fn take_scores(&mut self, now: Duration) -> Option<Reported> {
-        let _ = now;
-        unimplemented!()
+        if let Some(interval) = self.settings.update_interval
+            && now.saturating_sub(self.scored) >= interval
+        {
+            self.scored = now;
+            for member in self.members.values_mut() {
+                self.scores_due |= member.book.settle();
+            }
+        }
+        let snapshot = self.snapshot;
+        let books = self.members.values().filter(|member| member.scored_on() == Some(snapshot));
+        let books = books.map(|member| (member.introduction.weight, &member.book));
+        std::mem::take(&mut self.scores_due).then(|| Reported::new(snapshot, books))
     }
 
-    /// What a job needs to go on from here: a hundred bytes, unless what was consumed is scattered.
+    /// What a job needs to go on from here: under a hundred bytes, unless what was consumed is scattered. While ranks turn
+    /// the epoch, it is of the older one.
     pub fn checkpoint(&self, job: JobId) -> Result<Vec<u8>> {
-        let _ = job;
-        unimplemented!()
+        let epoch = self.member(job)?.oldest()?;
+        Ok(epoch.ledger.checkpoint(epoch.deal.plan()).encode())
     }
 
-    /// A job goes on from a checkpoint, an older one too, on any number of ranks. `order` is needed where the plan was
-    /// a list. Each rank may say it (`Some(rank)`, the others join the first), or one for all (`None`).
+    /// A job goes on from a checkpoint, an older one too, on any number of ranks, under a new id: what it has consumed
+    /// since is given out again and is no duplicate.
     pub fn resume(&mut self, request: Resume<'_>, now: Duration) -> Result<Resumed> {
-        let _ = (request, now);
-        unimplemented!()
+        let room = self.settings.max_memory_bytes.saturating_sub(self.memory_bytes());
+        let seat = request.job.seat();
+        let member = self.members.get_mut(&seat).ok_or_else(|| unknown(request.job))?;
+        if request.world == 0 || request.world > self.settings.max_world {
+            return Err(Error::Invalid(format!(
+                "a job has 1 to {} ranks, and this one {}",
+                self.settings.max_world, request.world
+            )));
+        }
+        member.seen = now;
+        let mut resumed = member.resume(&request, self.snapshot, room)?;
+        resumed.effects.extend(self.review(seat));
+        Ok(resumed)
+    }
+
+    /// What an open epoch has come to so far, or how the last closed one went.
+    pub fn audit(&self, job: JobId, epoch: u64) -> Result<Audit> {
+        self.member(job)?.audit(epoch)
     }
 
     /// A job is done.
     pub fn leave(&mut self, job: JobId) -> Result<Gone> {
-        let _ = job;
-        unimplemented!()
+        self.member(job)?;
+        Ok(self.remove(job.seat()).expect("it was just found"))
     }
 
     /// Forgets the jobs whose leases have run out.
     pub fn expire(&mut self, now: Duration) -> Vec<Gone> {
-        let _ = now;
-        unimplemented!()
+        let silent = self.members.iter().filter(|(_, member)| member.is_expired(now));
+        let seats: Vec<u64> = silent.map(|(&seat, _)| seat).collect();
+        seats.into_iter().filter_map(|seat| self.remove(seat)).collect()
+    }
+
+    fn remove(&mut self, seat: u64) -> Option<Gone> {
+        let member = self.members.remove(&seat)?;
+        self.names.remove(&member.introduction.name);
+        self.scores_due |= !member.book.is_empty();
+        let mut gone = member.into_gone();
+        gone.effects.extend(self.review(seat));
+        Some(gone)
     }
 
     /// An item of a snapshot became readable from the cache; its label, where the layout has one.
     pub fn inserted(&mut self, snapshot: u64, id: u32, label: Option<u32>) {
-        let _ = (snapshot, id, label);
+        self.members.values_mut().for_each(|member| member.inserted(snapshot, id, label));
     }
 
     /// An item of a snapshot left the cache.
     pub fn evicted(&mut self, snapshot: u64, id: u32) {
-        let _ = (snapshot, id);
+        self.members.values_mut().for_each(|member| member.evicted(snapshot, id));
     }
 
-    /// When an item is next needed by any job; [`NEVER`](crate::residency::signal::NEVER) if no plan has it. Moments
-    /// compare with each other and with nothing else.
+    /// When an item is next needed by any job; [`NEVER`] if no plan has it. A plan by seed tells of the next epoch too.
+    /// Moments compare with each other and with nothing else. O(jobs).
     pub fn next_use(&self, snapshot: u64, id: u32) -> u64 {
-        let _ = (snapshot, id);
-        unimplemented!()
+        self.members.values().filter_map(|member| member.next_use(snapshot, id)).min().unwrap_or(NEVER)
     }
 
-    /// How many jobs still need an item in the epoch they are in.
+    /// How many jobs still need an item in the epoch they are in. O(jobs).
     pub fn pending(&self, snapshot: u64, id: u32) -> u32 {
-        let _ = (snapshot, id);
-        unimplemented!()
+        self.members.values().filter(|member| member.needs(snapshot, id)).count() as u32
+    }
+
+    /// The next item from a progress on that a job will ask for, and when: with these a prefetch walks through plans. None
+    /// if its plans say no more. Given items are passed over, many of them in several calls (`Err` is where to go on).
+    pub fn upcoming(&self, job: JobId, from: u64) -> Option<Result<Upcoming, u64>> {
+        self.member(job).ok()?.upcoming(from)
     }
 
     /// Every job, for people.
     pub fn status(&self) -> Vec<Status> {
-        unimplemented!()
+        self.members.values().map(Member::status).collect()
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory held. O(ranks of all jobs).
     pub fn memory_bytes(&self) -> usize {
-        unimplemented!()
+        let members = self.members.values().map(Member::memory_bytes).sum::<usize>();
+        let staged = self.groups.values().map(Group::heap_bytes).sum::<usize>();
+        size_of::<Self>() + members + staged
+    }
+
+    fn member(&self, job: JobId) -> Result<&Member> {
+        let member = self.members.get(&job.seat()).ok_or_else(|| unknown(job))?;
+        if member.id == job { Ok(member) } else { Err(superseded(&member.introduction.name)) }
+    }
+
+    /// A job that was just heard of.
+    fn member_mut(&mut self, job: JobId, now: Duration) -> Result<&mut Member> {
+        let member = self.members.get_mut(&job.seat()).ok_or_else(|| unknown(job))?;
+        if member.id != job {
+            return Err(superseded(&member.introduction.name));
+        }
+        member.seen = member.seen.max(now);
+        Ok(member)
     }
 }
 
-/// A job that wants to go on.
-#[derive(Debug, Clone)]
-pub struct Resume<'a> {
-    /// Which job.
-    pub job: JobId,
-    /// The rank that says so, or one for all.
-    pub rank: Option<u32>,
-    /// How many ranks it has now.
-    pub world: u32,
-    /// What [`Jobs::checkpoint`] gave.
-    pub checkpoint: &'a [u8],
-    /// The same list as before, where the plan was one.
-    pub ids: Option<Arc<[u32]>>,
+fn unknown(job: JobId) -> Error {
+    Error::NotFound(format!("there is no job {job}: it left, or its lease ran out; introduce it again"))
 }
 
-/// The reported scores of all jobs at one moment. Cheap to take, and independent of the jobs from then on.
-#[derive(Debug, Clone)]
-pub struct Reported {}
-
-impl Reported {
-    /// One score an item: the mean over jobs, by weight, of where the item ranks among those that the job scored
-    /// (above 0, at most 1). Items that nobody scored are worth [`UNSCORED`](crate::residency::signal::UNSCORED).
-    pub fn combine(&self) -> Arc<[f32]> {
-        unimplemented!()
-    }
+fn superseded(name: &str) -> Error {
+    Error::Conflict(format!(
+        "job {name:?} has resumed under another id since: this rank belongs to the run before it and should stop"
+    ))
 }
 
-/// A job, for people.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Status {
-    /// Its id in requests.
-    pub job: JobId,
-    /// What it said of itself.
-    pub introduction: Introduction,
-    /// The epoch it is in.
-    pub epoch: Option<u64>,
-    /// How many items that epoch has.
-    pub planned: u32,
-    /// How many of them were given out.
-    pub delivered: u32,
-    /// How many of them it has acknowledged.
-    pub consumed: u32,
-    /// Items a second, as measured.
-    pub rate: f64,
-    /// When it was last heard of.
-    pub seen: Duration,
-    /// How its last whole epoch went.
-    pub last: Option<Audit>,
-}
+#[cfg(test)]
+mod tests;

@@ -127,6 +127,11 @@ impl Ledger {
         self.consumed().saturating_add(self.unacknowledged.min(u64::from(u32::MAX)) as u32)
     }
 
+    /// How many items a rank was delivered in all.
+    pub fn delivered_to(&self, rank: u32) -> Result<u32> {
+        Ok(self.lane(rank)?.delivered())
+    }
+
     /// The positions of the plan that were neither consumed nor delivered.
     pub fn undelivered(&self, plan: &Plan) -> Rest {
         let mut taken: Bits = self.account.consumed.clone();

@@ -127,6 +127,14 @@ impl Plan {
         }
     }
 
+    /// Whether it is what an order gives.
+    pub fn follows(&self, order: &Order) -> bool {
+        match order {
+            Order::Seed(seed) => self.seed() == Some(*seed),
+            Order::Ids(ids) => self.ids().is_some_and(|mine| Arc::ptr_eq(mine, ids) || mine == ids),
+        }
+    }
+
     /// Tells this order from others: the seed, or a hash of the list.
     pub fn fingerprint(&self) -> u64 {
         match &self.order {

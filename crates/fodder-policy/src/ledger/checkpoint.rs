@@ -22,6 +22,8 @@ use std::sync::Arc;
 const MAGIC: &[u8; 4] = b"FODC";
 const VERSION: u8 = 1;
 
+pub(crate) use super::codec::sum;
+
 /// The state of a job's epoch at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {

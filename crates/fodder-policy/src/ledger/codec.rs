@@ -83,7 +83,7 @@ pub(super) fn damaged() -> Error {
 }
 
 /// Tells apart bytes that were changed by accident.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let hash = words.iter().fold(mix(bytes.len() as u64), |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
     rest.iter().fold(hash, |hash, &byte| mix(hash ^ u64::from(byte)))

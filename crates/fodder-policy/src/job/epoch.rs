@@ -1,0 +1,218 @@
+//! One epoch of one job: what is dealt, who answers, what is noted.
+
+use super::{Effect, Upcoming, pace::Pace};
+use crate::{
+    Error, Result,
+    bits::Bits,
+    ledger::{Audit, Checkpoint, Ledger},
+    plan::{Deal, Needed, Plan},
+    serving::{Kind, Look, Mode, Served, Serving, Spent},
+};
+use std::sync::Arc;
+
+/// How many batches ahead of the next one a rank may ask for: its workers, and what each of them prefetches.
+const MAX_AHEAD: u64 = 1_024;
+
+/// How many planned items that were given already one look ahead passes over.
+const MAX_PASSED: u32 = 4_096;
+
+/// An epoch that ranks are in.
+#[derive(Debug)]
+pub(super) struct Epoch {
+    pub(super) deal: Deal,
+    pub(super) ledger: Ledger,
+    pub(super) serving: Box<dyn Serving>,
+    /// The order of the epoch after it, where the plan says.
+    following: Option<Plan>,
+    /// How many items the job had planned before this epoch's first.
+    start: u64,
+    /// How many of its items were given out.
+    given: u64,
+    /// The ranks that have begun it.
+    present: Bits,
+}
+
+/// What a request for a batch brought.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// The answer.
+    pub(super) items: Arc<[Served]>,
+    /// The planned items that were given out by it, and were not before.
+    pub(super) consumed: Vec<u32>,
+}
+
+impl Epoch {
+    /// An epoch from its beginning. What the epoch before has learnt of the cache is kept.
+    pub(super) fn new(deal: Deal, mode: Mode, before: Option<&mut Self>, start: u64) -> Self {
+        let serving = match before {
+            Some(before) => before.serving.successor(&deal),
+            None => mode.build(&deal, &Spent::default()),
+        };
+        Self::with(Ledger::new(&deal), serving, deal, start)
+    }
+
+    /// An epoch from a checkpoint; the deal is what that left.
+    pub(super) fn resume(deal: Deal, mode: Mode, checkpoint: Checkpoint, start: u64) -> Self {
+        let serving = mode.build(&deal, &checkpoint.spent());
+        Self::with(Ledger::resume(checkpoint, &deal), serving, deal, start)
+    }
+
+    fn with(ledger: Ledger, serving: Box<dyn Serving>, deal: Deal, start: u64) -> Self {
+        let (following, present) = (deal.plan().following(), Bits::new(deal.share().world()));
+        Self { deal, ledger, serving, following, start, given: 0, present }
+    }
+
+    /// Which epoch it is.
+    pub(super) fn number(&self) -> u64 {
+        self.deal.plan().epoch()
+    }
+
+    /// How far the job is: its number of items before this epoch, and those that were given in it.
+    pub(super) fn progress(&self) -> u64 {
+        self.start + self.given
+    }
+
+    /// How many items of it were consumed before a resume or given since.
+    pub(super) fn done(&self) -> u64 {
+        u64::from(self.deal.plan().len() - self.deal.rest().len()) + self.given
+    }
+
+    /// How many items the job has planned up to this epoch's last.
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.deal.rest().len())
+    }
+
+    /// A rank has begun it; whether all have.
+    pub(super) fn arrive(&mut self, rank: u32) -> bool {
+        self.present.insert(rank);
+        self.present.count() == self.present.bound()
+    }
+
+    /// A rank asks for a batch. Batches before it that nobody has asked for yet are reserved.
+    pub(super) fn next_batch(
+        &mut self,
+        (rank, number, count): (u32, u64, u32),
+        look: &dyn Look,
+        max_unacknowledged: u64,
+    ) -> Result<Given> {
+        if let Some(items) = self.ledger.given(rank, number, count)? {
+            return Ok(Given { items, consumed: Vec::new() });
+        }
+        let next = self.ledger.next_number(rank)?;
+        let batches = self.room_for(rank, next..=number, count, max_unacknowledged)?;
+        let mut given = Given { items: Arc::default(), consumed: Vec::new() };
+        for _ in 0..batches {
+            given.items = self.deliver(rank, count, look)?;
+            // After the end there is nothing to remember: the answer stays the same.
+            if given.items.is_empty() {
+                break;
+            }
+            given.consumed.extend(given.items.iter().filter(|item| item.kind != Kind::Pad).map(|item| item.asked));
+        }
+        self.given += given.consumed.len() as u64;
+        Ok(given)
+    }
+
+    /// How many batches have to be delivered, if they may be.
+    fn room_for(&self, rank: u32, numbers: std::ops::RangeInclusive<u64>, count: u32, most: u64) -> Result<u64> {
+        let ahead = numbers.end() - numbers.start();
+        if count == 0 {
+            return Err(Error::Invalid("a batch of 0 items was asked for: ask for at least 1".into()));
+        }
+        if ahead > MAX_AHEAD {
+            return Err(Error::Invalid(format!(
+                "rank {rank} asked for batch {} when the next is {}: count batches from 0 in each epoch",
+                numbers.end(),
+                numbers.start()
+            )));
+        }
+        let left = u64::from(self.deal.slice(rank).len() - self.ledger.delivered_to(rank)?);
+        let wanted = ((ahead + 1) * u64::from(count)).min(left);
+        let unacknowledged = self.ledger.unacknowledged();
+        if unacknowledged + wanted > most {
+            return Err(Error::Full(format!(
+                "{unacknowledged} items were delivered and not acknowledged, and {wanted} more are asked for, but only \
+                 {most} may be: acknowledge batches as they are consumed"
+            )));
+        }
+        Ok(ahead + 1)
+    }
+
+    fn deliver(&mut self, rank: u32, count: u32, look: &dyn Look) -> Result<Arc<[Served]>> {
+        let slice = self.deal.slice(rank);
+        let items: Arc<[Served]> = (0..count).map_while(|_| self.serving.next(&slice, look)).collect();
+        if !items.is_empty() {
+            self.ledger.deliver(&slice, count, Arc::clone(&items))?;
+        }
+        Ok(items)
+    }
+
+    /// A rank has consumed a batch. One after the end, which was answered with nothing, may be acknowledged too.
+    pub(super) fn acknowledge(&mut self, rank: u32, number: u64) -> Result<()> {
+        let all_delivered = self.ledger.delivered_to(rank)? == self.deal.slice(rank).len();
+        if number >= self.ledger.next_number(rank)? && all_delivered {
+            return Ok(());
+        }
+        self.ledger.acknowledge(self.deal.plan(), rank, number).map(drop)
+    }
+
+    /// Whether the item is planned and was not given yet.
+    pub(super) fn needs(&self, id: u32) -> bool {
+        self.deal.spot_of(id).is_some_and(|spot| !self.serving.is_given(spot))
+    }
+
+    /// How many planned items come before the next use of an item, if the plans of this epoch or the next have it.
+    pub(super) fn next_use(&self, id: u32) -> Option<u64> {
+        let plan = self.deal.plan();
+        let position = plan.position_of(id)?;
+        if let Some(spot) = self.deal.spot_at(position)
+            && !self.serving.is_given(spot)
+        {
+            return self.deal.rest().index_of(position).map(|index| self.start + u64::from(index));
+        }
+        let position = self.following.as_ref()?.position_of(id)?;
+        Some(self.end() + u64::from(position))
+    }
+
+    /// The first planned item from a progress on that was not given yet, into the next epoch where that is known. A long
+    /// stretch of given ones is passed over in several calls: then the answer is where to go on.
+    pub(super) fn upcoming(&self, from: u64, pace: &Pace) -> Option<Result<Upcoming, u64>> {
+        let upcoming = |progress, id| Ok(Upcoming { progress, id, at: pace.expected(progress) });
+        let from = from.max(self.start);
+        let rest = self.deal.rest();
+        for (passed, progress) in (from..self.end()).enumerate() {
+            if passed as u32 == MAX_PASSED {
+                return Some(Err(progress));
+            }
+            let position = rest.at((progress - self.start) as u32)?;
+            if self.deal.spot_at(position).is_some_and(|spot| !self.serving.is_given(spot)) {
+                return self.deal.plan().at(position).map(|id| upcoming(progress, id));
+            }
+        }
+        let progress = from.max(self.end());
+        let position = u32::try_from(progress - self.end()).ok()?;
+        self.following.as_ref()?.at(position).map(|id| upcoming(progress, id))
+    }
+
+    /// What the job needs from now on.
+    pub(super) fn planned(&self) -> Effect {
+        Effect::Planned(Needed::new(Arc::clone(self.deal.plan()), self.deal.rest().clone()))
+    }
+
+    /// What the job had planned and will not be given any more, if there is any.
+    pub(super) fn dropped(&self) -> Option<Effect> {
+        let left = self.ledger.undelivered(self.deal.plan());
+        (!left.is_empty()).then(|| Effect::Dropped(Needed::new(Arc::clone(self.deal.plan()), left)))
+    }
+
+    /// What it has come to so far.
+    pub(super) fn audit(&self) -> Audit {
+        self.ledger.audit(&self.deal)
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let deal = self.deal.plan().heap_bytes() + self.deal.rest().heap_bytes();
+        size_of::<Self>() + deal + self.ledger.memory_bytes() + self.serving.memory_bytes() + self.present.heap_bytes()
+    }
+}

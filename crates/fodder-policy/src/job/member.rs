@@ -1,0 +1,366 @@
+//! One job: its epochs, its scores, its pace. It knows nothing of other jobs.
+
+use super::{
+    Begun, Effect, Gone, Introduction, JobId, Resume, Resumed, Scores, Status, Upcoming, epoch::Epoch, pace::Pace,
+    score::Book,
+};
+use crate::{
+    Error, Result,
+    bits::Bits,
+    ledger::{Audit, Checkpoint, checkpoint},
+    plan::{Deal, Order, Plan, Rest, Share, Snapshot},
+    serving::{Look, Mode, Served, Serving, Spent},
+};
+use std::{mem, sync::Arc, time::Duration};
+
+/// A job that has introduced itself.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) id: JobId,
+    pub(super) introduction: Introduction,
+    lease: Duration,
+    /// When it was last heard of.
+    pub(super) seen: Duration,
+    /// The epoch it is in.
+    current: Option<Epoch>,
+    /// The epoch before, while some ranks are still in it.
+    before: Option<Epoch>,
+    /// How its last closed epoch went.
+    last: Option<(u64, Audit)>,
+    /// What it has reported of the items of a snapshot.
+    pub(super) book: Book,
+    book_on: Option<Snapshot>,
+    pace: Pace,
+    /// Answers items that are asked for outside of any epoch.
+    loose: Option<(Snapshot, Box<dyn Serving>)>,
+    run: Option<Run>,
+}
+
+/// From where the job has resumed, so that every rank may say it.
+#[derive(Debug)]
+struct Run {
+    /// Tells the checkpoint from others.
+    sum: u64,
+    /// The ranks that have said it.
+    ranks: Bits,
+    epoch: u64,
+    left: u32,
+}
+
+impl Member {
+    pub(super) fn new(id: JobId, introduction: Introduction, lease: Duration, now: Duration) -> Self {
+        Self {
+            id,
+            lease: introduction.lease.unwrap_or(lease),
+            introduction,
+            seen: now,
+            current: None,
+            before: None,
+            last: None,
+            book: Book::default(),
+            book_on: None,
+            pace: Pace::new(now),
+            loose: None,
+            run: None,
+        }
+    }
+
+    /// Another rank of the job introduces it.
+    pub(super) fn join(&mut self, introduction: &Introduction, now: Duration) -> Result<JobId> {
+        if *introduction != self.introduction {
+            return Err(Error::Conflict(format!(
+                "a job called {:?} is here with other settings ({} ranks, {}): use another name, resume it, or let it leave",
+                introduction.name,
+                self.introduction.world,
+                self.introduction.mode.name()
+            )));
+        }
+        self.seen = self.seen.max(now);
+        Ok(self.id)
+    }
+
+    pub(super) fn is_expired(&self, now: Duration) -> bool {
+        self.seen.saturating_add(self.lease) < now
+    }
+
+    /// A rank begins an epoch. Also tells whether the job has thereby left the epoch before.
+    pub(super) fn begin(
+        &mut self,
+        rank: u32,
+        epoch: u64,
+        order: Order,
+        snapshot: Snapshot,
+        room_bytes: usize,
+    ) -> Result<(Begun, bool)> {
+        let world = self.introduction.world;
+        if rank >= world {
+            return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
+        }
+        let is_new = self.current.as_ref().is_none_or(|current| current.number() < epoch);
+        let turned = is_new && self.current.is_some();
+        let mut effects = Vec::new();
+        if is_new {
+            let next = self.plan(epoch, order, snapshot, room_bytes)?;
+            effects.extend(self.close_before());
+            effects.push(next.planned());
+            self.before = self.current.replace(next);
+        } else if !self.epoch(epoch)?.deal.plan().follows(&order) {
+            return Err(Error::Conflict(format!(
+                "another rank has planned epoch {epoch} otherwise: give the same seed or ids on every rank"
+            )));
+        }
+        let closed = self.arrive(rank, epoch, &mut effects);
+        let items = self.epoch(epoch)?.deal.slice(rank).len();
+        Ok((Begun { items, audit: closed, effects }, turned))
+    }
+
+    /// Makes the next epoch, unless it would hold more memory than there is.
+    fn plan(&mut self, epoch: u64, order: Order, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
+        let share = Share::new(self.introduction.world, self.introduction.uneven)?;
+        let plan = Plan::new(snapshot, epoch, order)?;
+        fits(&plan, share, room_bytes)?;
+        let rest = Rest::whole(plan.len());
+        let deal = Deal::new(Arc::new(plan), rest, share);
+        let start = self.current.as_ref().map_or(0, Epoch::end);
+        Ok(Epoch::new(deal, self.introduction.mode, self.current.as_mut(), start))
+    }
+
+    /// A rank is in an epoch. When all are in the current one, the one before is closed.
+    fn arrive(&mut self, rank: u32, epoch: u64, effects: &mut Vec<Effect>) -> Option<Audit> {
+        let current = self.current.as_mut().filter(|current| current.number() == epoch)?;
+        if !current.arrive(rank) || self.before.is_none() {
+            return None;
+        }
+        effects.extend(self.close_before());
+        self.last.map(|(_, audit)| audit)
+    }
+
+    /// Closes the epoch before the current one, if it is open.
+    fn close_before(&mut self) -> Option<Effect> {
+        let before = self.before.take()?;
+        self.last = Some((before.number(), before.audit()));
+        before.dropped()
+    }
+
+    /// The epochs that are open, the newer first.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Epoch> {
+        self.current.iter().chain(&self.before)
+    }
+
+    fn open_mut(&mut self) -> impl Iterator<Item = &mut Epoch> {
+        self.current.iter_mut().chain(&mut self.before)
+    }
+
+    pub(super) fn epoch(&self, number: u64) -> Result<&Epoch> {
+        self.open().find(|epoch| epoch.number() == number).ok_or_else(|| self.not_open(number))
+    }
+
+    pub(super) fn epoch_mut(&mut self, number: u64) -> Result<&mut Epoch> {
+        let refused = self.not_open(number);
+        self.open_mut().find(|epoch| epoch.number() == number).ok_or(refused)
+    }
+
+    fn not_open(&self, number: u64) -> Error {
+        let name = &self.introduction.name;
+        Error::NotFound(match self.current.as_ref().map(Epoch::number) {
+            Some(current) if number < current => {
+                format!("epoch {number} of job {name:?} is over: it is in epoch {current}")
+            }
+            _ => format!("epoch {number} of job {name:?} has not begun: begin it with its plan"),
+        })
+    }
+
+    /// The oldest open epoch.
+    pub(super) fn oldest(&self) -> Result<&Epoch> {
+        self.open().last().ok_or_else(|| {
+            Error::NotFound(format!("job {:?} is in no epoch: begin one with its plan", self.introduction.name))
+        })
+    }
+
+    /// How an open epoch goes, or how the last closed one went.
+    pub(super) fn audit(&self, number: u64) -> Result<Audit> {
+        match self.last {
+            Some((last, audit)) if last == number => Ok(audit),
+            _ => self.epoch(number).map(Epoch::audit),
+        }
+    }
+
+    /// Answers one item outside of the plan.
+    pub(super) fn ask(&mut self, id: u32, snapshot: Snapshot, look: &dyn Look) -> Result<Served> {
+        let items = self.current.as_ref().map_or(snapshot, |epoch| epoch.deal.plan().snapshot()).items;
+        if id >= items {
+            return Err(Error::Invalid(format!(
+                "there is no item {id} in a snapshot of {items} items, counted from 0"
+            )));
+        }
+        if let Some(epoch) = &mut self.current {
+            return Ok(epoch.serving.ask(id, look));
+        }
+        if self.loose.as_ref().is_none_or(|(on, _)| *on != snapshot) {
+            let deal = Deal::whole(Plan::new(snapshot, 0, Order::Ids(Arc::default()))?);
+            self.loose = Some((snapshot, self.introduction.mode.build(&deal, &Spent::default())));
+        }
+        Ok(self.loose.as_mut().map_or(Served::planned(id), |(_, serving)| serving.ask(id, look)))
+    }
+
+    /// Takes a report of scores. Those of another snapshot speak of other items and are forgotten.
+    pub(super) fn report(&mut self, scores: Scores<'_>, snapshot: Snapshot) -> Result<()> {
+        let snapshot = self.current.as_ref().map_or(snapshot, |epoch| epoch.deal.plan().snapshot());
+        let mut book = if self.book_on == Some(snapshot) { mem::take(&mut self.book) } else { Book::default() };
+        let result = book.report(snapshot.items, scores);
+        if result.is_ok() || self.book_on == Some(snapshot) {
+            (self.book, self.book_on) = (book, Some(snapshot));
+        }
+        result
+    }
+
+    /// The snapshot whose items it has scored.
+    pub(super) fn scored_on(&self) -> Option<Snapshot> {
+        self.book_on
+    }
+
+    /// Goes on from a checkpoint; or, for a rank that says what another has said, joins it.
+    pub(super) fn resume(&mut self, request: &Resume<'_>, snapshot: Snapshot, room_bytes: usize) -> Result<Resumed> {
+        let sum = checkpoint::sum(request.checkpoint);
+        if let (Some(rank), Some(run)) = (request.rank, &mut self.run)
+            && run.sum == sum
+            && self.introduction.world == request.world
+            && run.ranks.insert(rank)
+        {
+            return Ok(Resumed { job: self.id, epoch: run.epoch, left: run.left, effects: Vec::new() });
+        }
+        let next = self.restored(request, snapshot, room_bytes)?;
+        let mut ranks = Bits::new(request.world);
+        request.rank.map(|rank| ranks.insert(rank));
+        let (epoch, left) = (next.number(), next.deal.rest().len());
+        let mut effects: Vec<Effect> = self.open().filter_map(Epoch::dropped).collect();
+        effects.push(next.planned());
+        self.id = self.id.next_run();
+        self.introduction.world = request.world;
+        self.run = Some(Run { sum, ranks, epoch, left });
+        (self.current, self.before) = (Some(next), None);
+        Ok(Resumed { job: self.id, epoch, left, effects })
+    }
+
+    /// The epoch that a checkpoint tells of, from where it was.
+    fn restored(&self, request: &Resume<'_>, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
+        if let Some(rank) = request.rank.filter(|&rank| rank >= request.world) {
+            let world = request.world;
+            return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
+        }
+        // A job may go on with the snapshot it is on, though the dataset has a newer one.
+        let on = self.open().map(|epoch| epoch.deal.plan().snapshot()).filter(|&on| on != snapshot);
+        let read = |on| Checkpoint::decode(request.checkpoint, on);
+        let checkpoint = read(snapshot).or_else(|error| on.map(read).find(Result::is_ok).unwrap_or(Err(error)))?;
+        let open = self.open().find(|epoch| epoch.number() == checkpoint.epoch());
+        let ids = request.ids.clone().or_else(|| open?.deal.plan().ids().cloned());
+        let plan = checkpoint.plan(ids)?;
+        let share = Share::new(request.world, self.introduction.uneven)?;
+        fits(&plan, share, room_bytes)?;
+        let deal = Deal::new(Arc::new(plan), checkpoint.rest(), share);
+        let start = self.current.as_ref().map_or(0, Epoch::progress);
+        Ok(Epoch::resume(deal, self.introduction.mode, checkpoint, start))
+    }
+
+    /// An item came into the cache.
+    pub(super) fn inserted(&mut self, snapshot: u64, id: u32, label: Option<u32>) {
+        if let Some((on, serving)) = &mut self.loose
+            && on.fingerprint == snapshot
+        {
+            serving.inserted(id, label, None);
+        }
+        self.heed(snapshot, |epoch| epoch.serving.inserted(id, label, epoch.deal.spot_of(id)));
+    }
+
+    /// An item left the cache.
+    pub(super) fn evicted(&mut self, snapshot: u64, id: u32) {
+        self.heed(snapshot, |epoch| epoch.serving.evicted(id, epoch.deal.spot_of(id)));
+    }
+
+    /// Tells the epochs on a snapshot of the cache, where the mode heeds it.
+    fn heed(&mut self, snapshot: u64, tell: impl Fn(&mut Epoch)) {
+        if self.introduction.mode != Mode::Strict {
+            self.open_mut().filter(|epoch| epoch.deal.plan().snapshot().fingerprint == snapshot).for_each(tell);
+        }
+    }
+
+    /// Whether it will take an item in an epoch that it is in.
+    pub(super) fn needs(&self, snapshot: u64, id: u32) -> bool {
+        self.on(snapshot).any(|epoch| epoch.needs(id))
+    }
+
+    /// Whether it will take an item in this epoch, which it may not have reached yet.
+    pub(super) fn will_take(&self, epoch: u64, id: u32) -> bool {
+        match self.open().find(|open| open.number() == epoch) {
+            Some(open) => open.needs(id),
+            None => self.current.as_ref().is_some_and(|current| current.number() < epoch),
+        }
+    }
+
+    /// How far it is: epochs and items.
+    pub(super) fn stand(&self) -> Option<(u64, u64)> {
+        let oldest = self.open().last()?;
+        Some((oldest.number(), oldest.done()))
+    }
+
+    /// When it will take an item, if its plans have it.
+    pub(super) fn next_use(&self, snapshot: u64, id: u32) -> Option<u64> {
+        let next = self.on(snapshot).filter_map(|epoch| epoch.next_use(id)).min()?;
+        Some(self.pace.expected(next))
+    }
+
+    fn on(&self, snapshot: u64) -> impl Iterator<Item = &Epoch> {
+        self.open().filter(move |epoch| epoch.deal.plan().snapshot().fingerprint == snapshot)
+    }
+
+    pub(super) fn upcoming(&self, from: u64) -> Option<Result<Upcoming, u64>> {
+        self.current.as_ref()?.upcoming(from, &self.pace)
+    }
+
+    /// It has just taken something.
+    pub(super) fn observe(&mut self, now: Duration, alone: bool) {
+        if let Some(current) = &self.current {
+            self.pace.observe(current.progress(), now, alone);
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let current = self.current.as_ref();
+        Status {
+            job: self.id,
+            introduction: self.introduction.clone(),
+            epoch: current.map(Epoch::number),
+            planned: current.map_or(0, |epoch| epoch.deal.plan().len()),
+            delivered: current.map_or(0, |epoch| epoch.ledger.delivered()),
+            consumed: current.map_or(0, |epoch| epoch.ledger.consumed()),
+            rate: self.pace.rate(),
+            seen: self.seen,
+            last: self.last.map(|(_, audit)| audit),
+        }
+    }
+
+    /// What it leaves behind.
+    pub(super) fn into_gone(self) -> Gone {
+        let effects = self.open().filter_map(Epoch::dropped).collect();
+        let audit = self.current.as_ref().map(Epoch::audit);
+        Gone { job: self.id, name: self.introduction.name, audit, effects }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let epochs = self.open().map(Epoch::memory_bytes).sum::<usize>();
+        let loose = self.loose.as_ref().map_or(0, |(_, serving)| serving.memory_bytes());
+        size_of::<Self>() + self.introduction.name.capacity() + epochs + loose + self.book.heap_bytes()
+    }
+}
+
+/// Refuses a plan that would hold more memory than there is: itself, its ledger, and two bits an item to reorder it.
+fn fits(plan: &Plan, share: Share, room_bytes: usize) -> Result<()> {
+    let needed = plan.heap_bytes() + plan.len() as usize / 8 * 3 + share.world() as usize * 256;
+    if needed <= room_bytes {
+        return Ok(());
+    }
+    Err(Error::Full(format!(
+        "the plan needs {needed} bytes of memory and {room_bytes} are left for all jobs of this dataset: let jobs that are \
+         done leave, or plan by a seed"
+    )))
+}

@@ -1,0 +1,177 @@
+//! What jobs report of the importance of items, and one score for each item from all of them.
+//!
+//! Reports are collected aside and take effect together. The combination is a pure function over a snapshot of the
+//! reports that is cheap to take (chunks are shared until they change), so it runs wherever there is time for it.
+
+use super::Scores;
+use crate::{Error, Result, plan::Snapshot, residency::signal::UNSCORED};
+use std::sync::Arc;
+
+/// Scores are kept and shared in chunks of so many.
+const CHUNK: usize = 1_024;
+
+/// The reports of one job.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// What was reported, taking effect or not yet.
+    collected: Chunks,
+    /// What takes effect.
+    effective: Chunks,
+    /// Whether the two differ.
+    pending: bool,
+}
+
+/// A score for some of the items, NaN for the others: 4 bytes an item, where any of its chunk has one.
+#[derive(Debug, Clone, Default)]
+struct Chunks {
+    chunks: Vec<Option<Arc<[f32; CHUNK]>>>,
+    held: usize,
+}
+
+impl Book {
+    /// Takes a report for a snapshot of so many items; or nothing of it, if anything in it is wrong.
+    pub(super) fn report(&mut self, items: u32, scores: Scores<'_>) -> Result<()> {
+        check(items, scores)?;
+        match scores {
+            Scores::Dense(values) => (0..).zip(values).for_each(|(id, &value)| self.collected.set(id, value)),
+            Scores::Sparse { ids, values } => {
+                ids.iter().zip(values).for_each(|(&id, &value)| self.collected.set(id, value));
+            }
+        }
+        self.pending = true;
+        Ok(())
+    }
+
+    /// Lets what was collected take effect; whether that changes anything.
+    pub(super) fn settle(&mut self) -> bool {
+        if self.pending {
+            self.effective = self.collected.clone();
+        }
+        std::mem::take(&mut self.pending)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.effective.held == 0
+    }
+
+    /// The most bytes it can hold: both sets may differ in every chunk.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let table = (self.collected.chunks.capacity() + self.effective.chunks.capacity()) * size_of::<usize>();
+        table + (self.collected.held + self.effective.held) * CHUNK * size_of::<f32>()
+    }
+
+    /// How many bytes a report can add.
+    pub(super) fn growth_bytes(scores: Scores<'_>) -> usize {
+        match scores {
+            Scores::Dense(values) => values.len().next_multiple_of(CHUNK) * size_of::<f32>(),
+            Scores::Sparse { ids, .. } => {
+                let mut chunks: Vec<u32> = ids.iter().map(|id| id / CHUNK as u32).collect();
+                chunks.dedup();
+                chunks.len() * CHUNK * size_of::<f32>()
+            }
+        }
+    }
+}
+
+impl Chunks {
+    fn set(&mut self, id: u32, value: f32) {
+        let (chunk, place) = (id as usize / CHUNK, id as usize % CHUNK);
+        if chunk >= self.chunks.len() {
+            self.chunks.resize(chunk + 1, None);
+        }
+        let held = &mut self.held;
+        let chunk = self.chunks[chunk].get_or_insert_with(|| {
+            *held += 1;
+            Arc::new([f32::NAN; CHUNK])
+        });
+        Arc::make_mut(chunk)[place] = value;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
+        let bases = (0u32..).step_by(CHUNK);
+        bases.zip(&self.chunks).flat_map(|(base, chunk)| {
+            let values = chunk.iter().flat_map(|chunk| chunk.iter());
+            (base..).zip(values.copied()).filter(|(_, value)| !value.is_nan())
+        })
+    }
+}
+
+fn check(items: u32, scores: Scores<'_>) -> Result<()> {
+    let (ids, values) = match scores {
+        Scores::Dense(values) => (None, values),
+        Scores::Sparse { ids, values } => (Some(ids), values),
+    };
+    let expected = ids.map_or(items as usize, <[u32]>::len);
+    if values.len() != expected {
+        return Err(Error::Invalid(format!(
+            "{} scores were reported for {expected} items: report one score for each {}",
+            values.len(),
+            if ids.is_some() { "of the ids" } else { "item of the snapshot, or name the ids" }
+        )));
+    }
+    if let Some(id) = ids.and_then(|ids| ids.iter().find(|&&id| id >= items)) {
+        return Err(Error::Invalid(format!(
+            "a score was reported for item {id}, but the snapshot has {items} items, counted from 0"
+        )));
+    }
+    if let Some(place) = values.iter().position(|value| !value.is_finite()) {
+        let id = ids.map_or(place as u32, |ids| ids[place]);
+        return Err(Error::Invalid(format!(
+            "the score of item {id} is {}: report finite numbers, and leave out items without one",
+            values[place]
+        )));
+    }
+    Ok(())
+}
+
+/// The scores of all jobs that take effect at one moment. Independent of the jobs from then on.
+#[derive(Debug, Clone)]
+pub struct Reported {
+    snapshot: Snapshot,
+    jobs: Vec<(f32, Chunks)>,
+}
+
+impl Reported {
+    pub(super) fn new<'a>(snapshot: Snapshot, books: impl Iterator<Item = (f32, &'a Book)>) -> Self {
+        let jobs = books.filter(|(_, book)| !book.is_empty()).map(|(weight, book)| (weight, book.effective.clone()));
+        Self { snapshot, jobs: jobs.collect() }
+    }
+
+    /// The snapshot whose items they are for.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot
+    }
+
+    /// One score an item: the mean over jobs, by weight, of where the item ranks among those that the job scored
+    /// (above 0, at most 1). Ranks and not values, since losses of different jobs do not compare. Items that nobody
+    /// scored are worth [`UNSCORED`]. It sorts once for each job.
+    pub fn combine(&self) -> Arc<[f32]> {
+        let mut sums = vec![(0.0f32, 0.0f32); self.snapshot.items as usize];
+        for (weight, scores) in &self.jobs {
+            let mut order: Vec<u64> = scores.iter().map(|(id, value)| ascending(value) << 32 | u64::from(id)).collect();
+            order.sort_unstable();
+            let total = order.len() as f32;
+            let mut ranked = 0;
+            // Items of the same score share the highest rank among them.
+            for same in order.chunk_by(|a, b| a >> 32 == b >> 32) {
+                ranked += same.len();
+                for &entry in same {
+                    if let Some((sum, weights)) = sums.get_mut(entry as u32 as usize) {
+                        *sum += weight * (ranked as f32 / total);
+                        *weights += weight;
+                    }
+                }
+            }
+        }
+        sums.into_iter().map(|(sum, weights)| if weights > 0.0 { sum / weights } else { UNSCORED }).collect()
+    }
+}
+
+/// A number that orders as the score does; both zeros are the same.
+fn ascending(value: f32) -> u64 {
+    let bits = (value + 0.0).to_bits();
+    u64::from(if bits >> 31 == 0 { bits | 1 << 31 } else { !bits })
+}
+
+#[cfg(test)]
+mod tests;
