@@ -11,7 +11,7 @@ pub use hint::Hint;
 pub use model::agrees;
 
 use super::{Pressure, Residency};
-use hint::{any_id, id};
+use hint::{FEW_IDS, any_id, id};
 use proptest::{prelude::*, test_runner::TestRunner};
 use std::collections::BTreeSet;
 
@@ -70,6 +70,9 @@ fn find_broken(build: &dyn Fn() -> Box<dyn Residency>) -> Result<(), String> {
     TestRunner::new(config.clone())
         .run(&events(), |events| follows_events(&mut *build(), &events))
         .map_err(|broken| broken.to_string())?;
+    TestRunner::new(config.clone())
+        .run(&events(), |events| heeds_hits_if_it_says_so(build, &events))
+        .map_err(|broken| broken.to_string())?;
     TestRunner::new(config)
         .run(&workload(), |(capacity, asked)| serves_a_cache(&mut *build(), capacity, &asked))
         .map_err(|broken| broken.to_string())
@@ -97,6 +100,24 @@ fn follows_events(policy: &mut dyn Residency, events: &[Event]) -> Result<(), Te
     settles(policy)
 }
 
+/// Where it says that hits change nothing, they need not be reported.
+fn heeds_hits_if_it_says_so(build: &dyn Fn() -> Box<dyn Residency>, events: &[Event]) -> Result<(), TestCaseError> {
+    let (mut told, mut untold) = (build(), build());
+    if told.heeds_hits() {
+        return Ok(());
+    }
+    for event in events {
+        event.tell(&mut *told);
+        if !matches!(event, Event::Hit(_)) {
+            event.tell(&mut *untold);
+        }
+        for pressure in [Pressure::Newcomer, Pressure::Yield] {
+            prop_assert_eq!(told.victim(pressure), untold.victim(pressure), "a hit changed who goes");
+        }
+    }
+    Ok(())
+}
+
 /// What is left to do comes to an end, in a pass over the ids for each of the few things that can wait.
 fn settles(policy: &mut dyn Residency) -> Result<(), TestCaseError> {
     prop_assert!((0..1_000).any(|_| !policy.settle(1_000)), "it never settles");
@@ -118,8 +139,9 @@ fn answers_hold(policy: &mut dyn Residency, residents: &BTreeSet<u32>) -> Result
     prop_assert_eq!(policy.victim(Pressure::Yield).is_some(), !residents.is_empty());
     prop_assert_eq!(policy.len(), residents.len(), "asking for a victim does not remove it");
     prop_assert!(policy.memory_bytes() >= residents.len().div_ceil(8), "less than a bit a resident");
-    let stand_in = policy.stand_in(residents.len() as u32);
-    prop_assert!(stand_in.is_none_or(|id| residents.contains(&id)), "{:?} answers, and is not resident", stand_in);
+    for stand_in in (0..FEW_IDS).filter_map(|id| policy.stand_in(id)) {
+        prop_assert!(residents.contains(&stand_in), "{} answers for another, and is not resident", stand_in);
+    }
     Ok(())
 }
 

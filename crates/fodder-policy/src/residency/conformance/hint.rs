@@ -46,9 +46,12 @@ impl Hint {
     }
 }
 
-/// Few ids (so that they meet) with a far one now and then (so that they grow).
+/// Most ids are below this, so that they meet.
+pub(super) const FEW_IDS: u32 = 24;
+
+/// One of few ids, and a far one now and then, so that they grow.
 pub(super) fn id() -> impl Strategy<Value = u32> {
-    prop_oneof![20 => 0u32..24, 1 => 0u32..20_000]
+    prop_oneof![20 => 0..FEW_IDS, 1 => 0u32..20_000]
 }
 
 /// An id, or what is none.

@@ -19,10 +19,21 @@ enum Fault {
     ChangesItsMind,
     CountsTwice,
     RefusesAll,
+    NeverSettles,
+    LetsTheGoneAnswer,
+    HeedsHitsInSecret,
 }
 
 impl Residency for Faulty {
-    fn hit(&mut self, _id: u32) {}
+    fn hit(&mut self, id: u32) {
+        if self.fault == Fault::HeedsHitsInSecret && self.residents.contains(&id) {
+            self.removed(id);
+            self.residents.push(id);
+        }
+    }
+    fn heeds_hits(&self) -> bool {
+        false
+    }
     fn admit(&mut self, _id: u32, _bytes: u32, _room: bool) -> bool {
         self.fault != Fault::RefusesAll
     }
@@ -47,6 +58,12 @@ impl Residency for Faulty {
             self.residents.retain(|&other| other != id);
         }
     }
+    fn settle(&mut self, _steps: usize) -> bool {
+        self.fault == Fault::NeverSettles
+    }
+    fn stand_in(&self, id: u32) -> Option<u32> {
+        (self.fault == Fault::LetsTheGoneAnswer).then_some(id)
+    }
     fn len(&self) -> usize {
         self.residents.len()
     }
@@ -62,9 +79,16 @@ fn passes(fault: Fault) -> bool {
 #[test]
 fn the_suite_passes_a_right_policy_and_finds_each_fault() {
     assert!(passes(Fault::None));
-    for fault in
-        [Fault::DeclinesToYield, Fault::NamesTheGone, Fault::ChangesItsMind, Fault::CountsTwice, Fault::RefusesAll]
-    {
+    for fault in [
+        Fault::DeclinesToYield,
+        Fault::NamesTheGone,
+        Fault::ChangesItsMind,
+        Fault::CountsTwice,
+        Fault::RefusesAll,
+        Fault::NeverSettles,
+        Fault::LetsTheGoneAnswer,
+        Fault::HeedsHitsInSecret,
+    ] {
         assert!(!passes(fault), "{fault:?} was not found");
     }
 }
