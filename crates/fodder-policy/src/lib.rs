@@ -8,7 +8,6 @@
 
 mod bits;
 pub mod error;
-pub mod fetching;
 pub mod job;
 pub mod ledger;
 pub mod permutation;

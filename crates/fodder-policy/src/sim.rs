@@ -7,6 +7,7 @@ pub mod belady;
 pub mod bound;
 mod cache;
 pub mod future;
+mod jobs;
 mod random;
 pub mod replay;
 pub mod study;

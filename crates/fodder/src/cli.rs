@@ -1,11 +1,13 @@
 //! The command line: what can be typed, and the help a person reads. Knows nothing of what a command does.
 
 mod serve;
+mod sim;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 pub use serve::{ServeArgs, TierArg};
+pub use sim::{SimArgs, Window, WorkloadArg};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -153,6 +155,8 @@ Example:
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Try policies on a synthetic job or a trace: hit ratios beside what is possible.
+    Sim(Box<SimArgs>),
     /// See it work: three epochs over slow storage, with and without the cache.
     Demo(DemoArgs),
 }

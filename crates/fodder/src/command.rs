@@ -8,6 +8,7 @@ mod get;
 mod index;
 mod jobs;
 mod serve;
+mod sim;
 mod status;
 mod verify;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => return serve::run(&args, &cli.log),
         Command::Demo(args) => return demo::run(&args),
+        Command::Sim(args) => return sim::run(&args),
         Command::Config(command) => return config::run(&command, &cli.log),
         Command::Completions { shell } => return completions::run(shell),
         _ => {}
@@ -47,7 +49,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             }
             Command::Evict { dataset, prefix, node } => evict::run(&dataset, &prefix, &node).await,
             Command::Verify { dataset, node } => verify::run(dataset.as_deref(), &node).await,
-            Command::Serve(_) | Command::Demo(_) | Command::Config(_) | Command::Completions { .. } => {
+            Command::Serve(_)
+            | Command::Demo(_)
+            | Command::Sim(_)
+            | Command::Config(_)
+            | Command::Completions { .. } => {
                 unreachable!("handled above, since they need no client's runtime")
             }
         }

@@ -15,7 +15,7 @@ use crate::residency::idset::IdSet;
 /// holds there.
 pub fn belady(trace: &Trace, future: &Future, capacity_bytes: u64) -> Tally {
     match &trace.sizes {
-        Sizes::One => run(trace, future, capacity_bytes, &mut OneSize::default()),
+        Sizes::One => run(trace, future, capacity_bytes, &mut OneSize),
         Sizes::Each(_) => run(trace, future, capacity_bytes, &mut ManySizes::new(trace.requests.len())),
     }
 }
@@ -64,7 +64,7 @@ trait Later {
 }
 
 /// One place is all that a newcomer can lack.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OneSize;
 
 impl Later for OneSize {

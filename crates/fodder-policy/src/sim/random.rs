@@ -8,11 +8,6 @@ use crate::permutation::mix;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
     /// A stream of its own for each `purpose`, so that drawing more for one changes nothing for another.
     pub(crate) fn of(seed: u64, purpose: u64) -> Self {
         Self(mix(seed ^ mix(purpose.wrapping_add(1))))
@@ -42,7 +37,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_numbers_on_every_machine() {
         // The reference outputs of SplitMix64 for the seed 1234567.
-        let mut random = Random::new(1_234_567);
+        let mut random = Random(1_234_567);
         let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!([random.next(), random.next(), random.next()], expected);
     }

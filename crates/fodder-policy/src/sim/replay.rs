@@ -43,7 +43,7 @@ pub fn replay<R: Residency + ?Sized>(policy: &mut R, trace: &Trace, capacity_byt
 }
 
 /// How often, in requests, a policy may settle what signals have left to do, and by how many steps.
-const SETTLE_EVERY: usize = 64;
+pub(super) const SETTLE_EVERY: usize = 64;
 
 /// Who sends the signals.
 struct Teller<'a> {

@@ -1,10 +1,12 @@
 //! One workload or trace under many policies and cache sizes. Every run is independent of the others and only reads
 //! what it was made of, so that a caller may run as many at once as it has cores.
 
-use super::{Cues, Future, Sizes, Tally, Trace, Workload, belady::belady, bound::SpaceTime, replay};
+use super::{
+    Cues, Future, Sizes, Tally, Trace, Workload, belady::belady, bound::SpaceTime, jobs, replay, workload::Kind,
+};
 use crate::{
     Result,
-    residency::{self, Policy, Residency},
+    residency::{Policy, Residency, lfu, lru, minio, s3fifo, sieve},
 };
 
 /// What is simulated.
@@ -56,6 +58,22 @@ impl Study {
         &self.trace
     }
 
+    /// Who is worth trying: every policy that is told here what it lives on, and Belady.
+    pub fn usual_contenders(&self) -> Vec<Contender> {
+        let told = |policy: &Policy| match policy {
+            Policy::Importance => !self.trace.scores.is_empty(),
+            Policy::Pending => self.has_plans(),
+            // They live on chunks and likenesses, which no trace has.
+            Policy::Quiver | Policy::Semantic => false,
+            _ => true,
+        };
+        Policy::ALL.into_iter().filter(told).map(Contender::Policy).chain([Contender::Belady]).collect()
+    }
+
+    fn has_plans(&self) -> bool {
+        !self.trace.epochs.is_empty() || self.workload.as_ref().is_some_and(|workload| workload.jobs() > 1)
+    }
+
     /// Runs a contender in a cache that holds the share `cached` of all items.
     pub fn run(&self, contender: Contender, cached: f64) -> Tally {
         let capacity_bytes = self.trace.capacity_bytes(cached);
@@ -77,20 +95,32 @@ impl Study {
     }
 
     fn run_policy(&self, policy: Policy, capacity_bytes: u64) -> Tally {
-        let cues = Cues {
-            scores: matches!(policy, Policy::Importance | Policy::Semantic),
-            future: matches!(policy, Policy::Plan).then_some(&self.future),
-            plans: matches!(policy, Policy::Pending),
-            chunks: matches!(policy, Policy::Quiver),
-        };
+        if let Some(workload) = self.workload.as_ref().filter(|workload| matches!(workload.kind, Kind::Jobs { .. })) {
+            let next_uses = self.cues(policy).future.is_some();
+            let tally = jobs::run(&mut *policy.build(), workload, capacity_bytes, next_uses);
+            return tally.expect("the jobs of a checked workload are not refused");
+        }
+        let none = Cues::default();
         match policy {
             // The quick ones are compiled into the loop, which is felt at tens of nanoseconds a request.
-            Policy::Minio => self.replay(&mut residency::minio::Minio::default(), capacity_bytes, cues),
-            Policy::Lru => self.replay(&mut residency::lru::Lru::default(), capacity_bytes, cues),
-            Policy::Lfu => self.replay(&mut residency::lfu::Lfu::default(), capacity_bytes, cues),
-            Policy::Sieve => self.replay(&mut residency::sieve::Sieve::default(), capacity_bytes, cues),
-            Policy::S3Fifo => self.replay(&mut residency::s3fifo::S3Fifo::default(), capacity_bytes, cues),
-            other => self.replay(&mut *other.build(), capacity_bytes, cues),
+            Policy::Lru => self.replay(&mut lru::Lru::default(), capacity_bytes, none),
+            Policy::Lfu => self.replay(&mut lfu::Lfu::default(), capacity_bytes, none),
+            Policy::Sieve => self.replay(&mut sieve::Sieve::default(), capacity_bytes, none),
+            Policy::S3Fifo => self.replay(&mut s3fifo::S3Fifo::default(), capacity_bytes, none),
+            Policy::Minio => self.replay(&mut minio::Minio::default(), capacity_bytes, none),
+            _ => self.replay(&mut *policy.build(), capacity_bytes, self.cues(policy)),
+        }
+    }
+
+    /// What a policy is told.
+    fn cues(&self, policy: Policy) -> Cues<'_> {
+        let none = Cues::default();
+        match policy {
+            Policy::Minio | Policy::Lru | Policy::Lfu | Policy::Sieve | Policy::S3Fifo => none,
+            Policy::Importance | Policy::Semantic => Cues { scores: true, ..none },
+            Policy::Quiver => Cues { chunks: true, ..none },
+            Policy::Pending => Cues { plans: true, ..none },
+            Policy::Plan => Cues { future: Some(&self.future), ..none },
         }
     }
 

@@ -2,26 +2,31 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{
-    Study, Workload,
-    study::Contender::{self, Belady},
-    workload::Kind,
-};
-use crate::Policy::*;
+use super::{Study, Workload, study::Contender, workload::Kind};
+use crate::Policy::{self, *};
 
-const LRU: Contender = Contender::Policy(Lru);
-const SIEVE: Contender = Contender::Policy(Sieve);
-const S3FIFO: Contender = Contender::Policy(S3Fifo);
-const MINIO: Contender = Contender::Policy(Minio);
-const IMPORTANCE: Contender = Contender::Policy(Importance);
+const BELADY: Contender = Contender::Belady;
+
+impl From<Policy> for Contender {
+    fn from(policy: Policy) -> Self {
+        Self::Policy(policy)
+    }
+}
 
 fn study(kind: Kind) -> Study {
     Study::of_workload(Workload { kind, items: 20_000, epochs: 24, skip: 6, seed: 1 }).unwrap()
 }
 
-fn reproduces(study: &Study, cached: f64, figures: &[(Contender, f64)], within: f64) {
+fn jobs(rates: [u32; 3], window: f64) -> Study {
+    let window = (window * 4_000.0) as u32;
+    let kind = Kind::Jobs { rates: rates.into(), window };
+    Study::of_workload(Workload { kind, items: 4_000, epochs: 8, skip: 2, seed: 1 }).unwrap()
+}
+
+fn reproduces<C: Into<Contender> + Copy>(study: &Study, cached: f64, within: f64, figures: &[(C, f64)]) {
     let bound = study.bound(cached);
     for &(contender, published) in figures {
+        let contender = contender.into();
         let seen = study.run(contender, cached).hit_ratio();
         let name = contender.name();
         assert!((seen - published).abs() <= within, "{name} hits {seen:.3}, published is {published}");
@@ -32,32 +37,57 @@ fn reproduces(study: &Study, cached: f64, figures: &[(Contender, f64)], within: 
 #[test]
 fn uniform_epochs_hit_as_published() {
     let study = study(Kind::Uniform);
-    reproduces(&study, 0.2, &[(LRU, 0.022), (SIEVE, 0.124), (S3FIFO, 0.152), (MINIO, 0.2), (Belady, 0.2)], 0.01);
-    reproduces(&study, 0.4, &[(LRU, 0.094), (SIEVE, 0.322), (S3FIFO, 0.188), (MINIO, 0.4), (Belady, 0.4)], 0.01);
+    reproduces(&study, 0.2, 0.01, &[(Lru, 0.022), (Sieve, 0.124), (S3Fifo, 0.152), (Minio, 0.2)]);
+    reproduces(&study, 0.4, 0.01, &[(Lru, 0.094), (Sieve, 0.322), (S3Fifo, 0.188), (Minio, 0.4)]);
+    reproduces(&study, 0.2, 0.01, &[(BELADY, 0.2)]);
+    reproduces(&study, 0.4, 0.01, &[(BELADY, 0.4)]);
 }
 
 #[test]
-fn selective_epochs_hit_as_published() {
-    let mild = study(Kind::Sbp { beta: 0.33 });
-    reproduces(
-        &mild,
-        0.2,
-        &[(LRU, 0.030), (SIEVE, 0.138), (S3FIFO, 0.178), (MINIO, 0.214), (IMPORTANCE, 0.256), (Belady, 0.266)],
-        0.01,
-    );
-    let strong = study(Kind::Sbp { beta: 1.0 });
-    reproduces(
-        &strong,
-        0.2,
-        &[(LRU, 0.059), (SIEVE, 0.210), (S3FIFO, 0.239), (MINIO, 0.266), (IMPORTANCE, 0.361), (Belady, 0.401)],
-        0.01,
-    );
+fn mildly_selective_epochs_hit_as_published() {
+    let study = study(Kind::Sbp { beta: 0.33 });
+    let policies = [(Lru, 0.030), (Sieve, 0.138), (S3Fifo, 0.178), (Minio, 0.214), (Importance, 0.256)];
+    reproduces(&study, 0.2, 0.01, &policies);
+    reproduces(&study, 0.2, 0.01, &[(BELADY, 0.266)]);
 }
 
 #[test]
-fn plan_equals_belady() {
-    for kind in [Kind::Uniform, Kind::Sbp { beta: 1.0 }] {
-        let study = study(kind);
-        assert_eq!(study.run(Contender::Policy(Plan), 0.2), study.run(Belady, 0.2));
+fn strongly_selective_epochs_hit_as_published() {
+    let study = study(Kind::Sbp { beta: 1.0 });
+    let policies = [(Lru, 0.059), (Sieve, 0.210), (S3Fifo, 0.239), (Minio, 0.266), (Importance, 0.361)];
+    reproduces(&study, 0.2, 0.01, &policies);
+    reproduces(&study, 0.2, 0.01, &[(BELADY, 0.401)]);
+}
+
+#[test]
+fn plan_is_belady() {
+    for kind in [Kind::Uniform, Kind::Sbp { beta: 0.33 }, Kind::Zipf { alpha: 1.0 }, Kind::Shards { items: 100 }] {
+        let study = Study::of_workload(Workload { kind, items: 2_000, epochs: 12, skip: 2, seed: 1 }).unwrap();
+        for cached in [0.01, 0.2, 0.7] {
+            assert_eq!(study.run(Plan.into(), cached), study.run(BELADY, cached), "{study:?}");
+        }
     }
+}
+
+#[test]
+fn jobs_of_one_rate_hit_as_published() {
+    for (window, published) in [(0.0, 0.329), (0.05, 0.404), (0.2, 0.608), (1.0, 0.733)] {
+        reproduces(&jobs([1, 1, 1], window), 0.2, 0.02, &[(Pending, published)]);
+    }
+    reproduces(&jobs([1, 1, 1], 0.0), 0.2, 0.02, &[(Lru, 0.140), (Minio, 0.198)]);
+    reproduces(&jobs([1, 1, 1], 0.0), 0.2, 0.02, &[(BELADY, 0.496)]);
+}
+
+#[test]
+fn jobs_of_which_one_is_twice_as_fast_hit_as_published() {
+    for (window, published) in [(0.0, 0.315), (0.05, 0.392), (0.2, 0.562), (1.0, 0.600)] {
+        reproduces(&jobs([1, 1, 2], window), 0.2, 0.02, &[(Pending, published)]);
+    }
+}
+
+#[test]
+fn the_plans_of_several_jobs_come_close_to_belady() {
+    let study = jobs([1, 1, 2], 0.0);
+    let (plan, belady) = (study.run(Plan.into(), 0.2).hit_ratio(), study.run(BELADY, 0.2).hit_ratio());
+    assert!(plan <= belady && plan >= belady - 0.02, "plan hits {plan:.3}, belady {belady:.3}");
 }

@@ -116,9 +116,14 @@ impl Workload {
         }
     }
 
-    /// What a job plans for an epoch: the order that a real job with the seed `self.seed + job` has.
+    /// The seed of a job's plans.
+    pub(super) fn seed_of(&self, job: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(job))
+    }
+
+    /// What a job plans for an epoch: the order that a real job with its seed has.
     pub fn order(&self, job: u32, epoch: u32) -> impl Iterator<Item = u32> + use<> {
-        let order = Permutation::new(self.items, self.seed.wrapping_add(u64::from(job)), u64::from(epoch));
+        let order = Permutation::new(self.items, self.seed_of(job), u64::from(epoch));
         (0..self.items).map_while(move |position| order.at(position))
     }
 
@@ -186,12 +191,12 @@ impl Workload {
             .map(|job| (0..).flat_map(move |epoch| self.order(job, epoch)).skip(self.head_start(job)))
             .collect();
         let requests = self.turns().map(|job| plans[job].next().expect("a job's epochs never end")).collect();
-        Trace {
-            requests,
-            items: self.items,
-            skip: self.items as usize * self.jobs() * self.skip as usize,
-            ..Trace::default()
-        }
+        Trace { requests, items: self.items, skip: self.skipped(), ..Trace::default() }
+    }
+
+    /// How many requests of all jobs together are not counted.
+    pub(super) fn skipped(&self) -> usize {
+        self.items as usize * self.jobs() * self.skip as usize
     }
 
     /// How much of its first epoch a job has behind it when it begins.

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn ranks_come_up_as_their_probabilities_say() {
         for alpha in [0.0, 0.5, 1.0, 2.0] {
-            let (zipf, mut random) = (Zipf::new(50, alpha), Random::new(3));
+            let (zipf, mut random) = (Zipf::new(50, alpha), Random::of(3, 0));
             let draws = 200_000;
             let mut counts = [0u32; 50];
             (0..draws).for_each(|_| counts[zipf.draw(&mut random) as usize] += 1);
@@ -72,6 +72,6 @@ mod tests {
 
     #[test]
     fn one_rank_is_all_there_is_to_draw() {
-        assert_eq!(Zipf::new(1, 1.0).draw(&mut Random::new(1)), 0);
+        assert_eq!(Zipf::new(1, 1.0).draw(&mut Random::of(1, 0)), 0);
     }
 }
