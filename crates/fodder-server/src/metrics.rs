@@ -2,9 +2,11 @@
 //!
 //! Nothing is counted here: each scrape reads the engine's status, so that the hot path pays for no metric.
 
+mod job;
+
 use crate::NodeInfo;
 use fodder_core::{
-    Engine,
+    Dataset, Engine,
     engine::{DatasetStats, DatasetStatus, EngineStatus, TierStatus},
 };
 use prometheus_client::{
@@ -27,7 +29,13 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new(engine: Arc<Engine>, info: Arc<NodeInfo>) -> Self {
-        Self::of(move || Scrape::new(engine.status(), &info))
+        Self::of(move || {
+            let of = |dataset: &Arc<Dataset>| job::OfDataset {
+                dataset: dataset.config().name.clone(),
+                jobs: dataset.jobs().status(),
+            };
+            Scrape::new(engine.status(), engine.datasets().iter().map(of).collect(), &info)
+        })
     }
 
     fn of(scrape: impl Fn() -> Scrape + Send + Sync + 'static) -> Self {
@@ -47,6 +55,7 @@ impl Metrics {
 /// Everything that one scrape shows.
 struct Scrape {
     engine: EngineStatus,
+    jobs: Vec<job::OfDataset>,
     connections: [(&'static str, u64); 3],
     losses: u64,
     epochs: u64,
@@ -56,11 +65,12 @@ struct Scrape {
 }
 
 impl Scrape {
-    fn new(engine: EngineStatus, info: &NodeInfo) -> Self {
+    fn new(engine: EngineStatus, jobs: Vec<job::OfDataset>, info: &NodeInfo) -> Self {
         let open = &info.state.connections;
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         Self {
             engine,
+            jobs,
             connections: [("rest", count(&open.rest)), ("grpc", count(&open.grpc)), ("frames", count(&open.frames))],
             losses: info.state.icache.losses(),
             epochs: info.state.icache.epochs(),
@@ -108,6 +118,7 @@ impl Collector for Node {
         let scrape = (self.scrape)();
         let mut out = Out(encoder);
         datasets(&mut out, &scrape.engine.datasets)?;
+        job::jobs(&mut out, &scrape.jobs)?;
         tiers(&mut out, &scrape.engine.tiers)?;
         process(&mut out, &scrape)
     }

@@ -1,8 +1,11 @@
 //! Metrics of a made-up node, held against the page that lists them.
 
-use super::*;
-use fodder_core::config::{DatasetConfig, Medium};
-use std::collections::BTreeMap;
+use super::{job::OfDataset, *};
+use fodder_core::{
+    config::{DatasetConfig, Medium},
+    job::{Audit, Introduction, JobId, Mode, Status, Uneven},
+};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A node with one dataset and one tier, every count another number.
 pub(crate) fn status() -> EngineStatus {
@@ -47,8 +50,30 @@ pub(crate) fn status() -> EngineStatus {
 }
 
 fn scrape() -> Scrape {
+    let last = Audit { duplicates: 55, omissions: 56, substitutions: 57, displacement_max: 58, ..Audit::default() };
+    let introduction = Introduction {
+        name: "resnet".into(),
+        mode: Mode::Strict,
+        world: 1,
+        uneven: Uneven::Exact,
+        weight: 1.0,
+        lease: None,
+        in_step: None,
+    };
+    let job = Status {
+        job: JobId(1),
+        introduction,
+        epoch: Some(50),
+        planned: 51,
+        delivered: 52,
+        consumed: 53,
+        rate: 54.4,
+        seen: Duration::ZERO,
+        last: Some(last),
+    };
     Scrape {
         engine: status(),
+        jobs: vec![OfDataset { dataset: "d".into(), jobs: vec![job] }],
         connections: [("rest", 41), ("grpc", 42), ("frames", 43)],
         losses: 44,
         epochs: 45,
@@ -82,6 +107,16 @@ fn every_count_is_printed_under_its_name_and_labels() {
         r#"fodder_cached_bytes{dataset="d"} 24"#,
         r#"fodder_cached_pieces{dataset="d"} 25"#,
         r#"fodder_dataset_pieces{dataset="d"} 26"#,
+        r#"fodder_jobs{dataset="d"} 1"#,
+        r#"fodder_job_epoch{dataset="d",job="resnet"} 50"#,
+        r#"fodder_job_planned_items{dataset="d",job="resnet"} 51"#,
+        r#"fodder_job_delivered_items{dataset="d",job="resnet"} 52"#,
+        r#"fodder_job_consumed_items{dataset="d",job="resnet"} 53"#,
+        r#"fodder_job_rate{dataset="d",job="resnet"} 54"#,
+        r#"fodder_job_last_duplicates{dataset="d",job="resnet"} 55"#,
+        r#"fodder_job_last_omissions{dataset="d",job="resnet"} 56"#,
+        r#"fodder_job_last_substitutions{dataset="d",job="resnet"} 57"#,
+        r#"fodder_job_last_displacement{dataset="d",job="resnet"} 58"#,
         r#"fodder_tier_used_bytes{tier="SSD",path="/var/\"cache\""} 10"#,
         r#"fodder_tier_quota_bytes{tier="SSD",path="/var/\"cache\""} 1000"#,
         r#"fodder_tier_health{tier="SSD",path="/var/\"cache\"",health="ok"} 0"#,
