@@ -16,8 +16,17 @@ pub(super) async fn run(dataset: Option<&str>, as_json: bool, node: &NodeArgs) -
     super::print(&table(&jobs))
 }
 
+/// A job in one line of `fodder status`.
+pub(super) fn line(job: &v1::JobStatus) -> String {
+    let (name, mode) = (&job.name, mode_text(job));
+    let Some(epoch) = job.epoch else { return format!("{name}  {mode}, has begun no epoch") };
+    let (consumed, planned, rate) = (job.consumed, job.planned, job.rate);
+    let last = job.last.as_ref().map_or(String::new(), |last| format!("; last epoch {}", audit_text(Some(last))));
+    format!("{name}  {mode}, epoch {epoch}: {consumed} of {planned} items, {rate:.0} a second{last}")
+}
+
 /// How a job is answered, in a few letters.
-pub(super) fn mode_text(job: &v1::JobStatus) -> String {
+fn mode_text(job: &v1::JobStatus) -> String {
     match job.mode.unwrap_or_default().into() {
         Mode::Strict => "strict".into(),
         Mode::Reorder { window } => format!("reorder {window}"),
@@ -26,7 +35,7 @@ pub(super) fn mode_text(job: &v1::JobStatus) -> String {
 }
 
 /// What the audit of a job's last whole epoch says.
-pub(super) fn audit_text(audit: Option<&v1::Audit>) -> String {
+fn audit_text(audit: Option<&v1::Audit>) -> String {
     match audit {
         None => "-".into(),
         Some(audit) if audit.is_exact() && audit.substitutions == 0 => "exactly once".into(),
@@ -65,7 +74,8 @@ fn table(jobs: &[v1::JobStatus]) -> String {
     text
 }
 
-fn job_json(job: &v1::JobStatus) -> Value {
+/// One job as JSON.
+pub(super) fn job_json(job: &v1::JobStatus) -> Value {
     let mode: Mode = job.mode.unwrap_or_default().into();
     json!({
         "dataset": job.dataset,
@@ -129,6 +139,14 @@ mod tests {
         let expected =
             "pets     0000000000000abc  resnet  reorder 100  8      3      250/1000  812      2s      exactly once";
         assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_job_is_one_line_of_the_status() {
+        let expected = "resnet  reorder 100, epoch 3: 250 of 1000 items, 812 a second; last epoch exactly once";
+        assert_eq!(line(&job()), expected);
+        let fresh = v1::JobStatus { epoch: None, ..job() };
+        assert_eq!(line(&fresh), "resnet  reorder 100, has begun no epoch");
     }
 
     #[test]

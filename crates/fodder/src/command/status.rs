@@ -1,6 +1,6 @@
 //! `fodder status`: how a node stands, for a person or as JSON.
 
-use crate::{cli::NodeArgs, join};
+use crate::{cli::NodeArgs, command::jobs, join};
 use anyhow::Result;
 use fodder_api::v1;
 use fodder_core::size::human;
@@ -12,11 +12,12 @@ use std::{
 };
 
 pub(super) async fn run(as_json: bool, node: &NodeArgs) -> Result<ExitCode> {
-    let status = join::connect(node).await?.status().await?;
+    let client = join::connect(node).await?;
+    let (status, jobs) = (client.status().await?, client.list_jobs(None).await?);
     if as_json {
-        return super::print(&format!("{:#}\n", to_json(&status)));
+        return super::print(&format!("{:#}\n", to_json(&status, &jobs)));
     }
-    super::print(&to_text(&status)?)
+    super::print(&to_text(&status, &jobs)?)
 }
 
 fn uptime(status: &v1::StatusReply) -> Duration {
@@ -24,7 +25,7 @@ fn uptime(status: &v1::StatusReply) -> Duration {
     Duration::from_secs(SystemTime::now().duration_since(started).unwrap_or_default().as_secs())
 }
 
-fn to_json(status: &v1::StatusReply) -> Value {
+fn to_json(status: &v1::StatusReply, jobs: &[v1::JobStatus]) -> Value {
     let addresses = status.addresses.clone().unwrap_or_default();
     let some = |text: String| (!text.is_empty()).then_some(text);
     let tiers: Vec<Value> = status
@@ -53,6 +54,7 @@ fn to_json(status: &v1::StatusReply) -> Value {
         "memory": { "budget_bytes": status.budget_bytes, "used_bytes": status.budget_used_bytes },
         "tiers": tiers,
         "datasets": status.datasets.iter().map(dataset_json).collect::<Vec<_>>(),
+        "jobs": jobs.iter().map(jobs::job_json).collect::<Vec<_>>(),
     })
 }
 
@@ -97,7 +99,7 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
     })
 }
 
-fn to_text(status: &v1::StatusReply) -> Result<String> {
+fn to_text(status: &v1::StatusReply, jobs: &[v1::JobStatus]) -> Result<String> {
     let mut text = String::new();
     let addresses = status.addresses.clone().unwrap_or_default();
     let up = humantime::format_duration(uptime(status));
@@ -116,6 +118,10 @@ fn to_text(status: &v1::StatusReply) -> Result<String> {
     for dataset in &status.datasets {
         writeln!(text)?;
         dataset_text(&mut text, dataset)?;
+        let name = dataset.config.as_ref().map_or("", |config| &config.name);
+        for job in jobs.iter().filter(|job| job.dataset == name) {
+            writeln!(text, "  job     {}", jobs::line(job))?;
+        }
     }
     if status.datasets.is_empty() {
         writeln!(text, "\nno datasets; add one with: fodder datasets add ORIGIN")?;
