@@ -58,7 +58,7 @@ pub(crate) fn engine_config(cache_dir: &Path, quota_bytes: u64) -> EngineConfig 
 
 /// How the dataset is configured in a scenario.
 pub(crate) fn dataset_config(origin: String, layout: Layout, policy: Policy) -> DatasetConfig {
-    DatasetConfig { name: NAME.into(), origin, layout, policy, quota: None, refresh_interval: None, anonymous: false }
+    DatasetConfig { layout, policy, ..DatasetConfig::new(NAME, origin) }
 }
 
 /// An engine with one dataset.

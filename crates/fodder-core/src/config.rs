@@ -1,5 +1,9 @@
 //! What a user may set about the engine, with the defaults. Plain data: the binary reads and checks it once.
 
+mod tuning;
+
+pub use tuning::Tuning;
+
 use crate::{Error, Result, layout::Layout, size};
 use fodder_policy::Policy;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -71,6 +75,9 @@ pub struct DatasetConfig {
     /// What stays when the cache is full.
     #[serde(default)]
     pub policy: Policy,
+    /// What can be set about policies and jobs.
+    #[serde(default)]
+    pub tuning: Tuning,
     /// The share of the tiers that is this dataset's own. None: an equal share of what is left.
     #[serde(default)]
     pub quota: Option<Quota>,
@@ -80,6 +87,22 @@ pub struct DatasetConfig {
     /// Read a public bucket without credentials.
     #[serde(default)]
     pub anonymous: bool,
+}
+
+impl DatasetConfig {
+    /// A dataset of which only this is said.
+    pub fn new(name: impl Into<String>, origin: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            origin: origin.into(),
+            layout: Layout::default(),
+            policy: Policy::default(),
+            tuning: Tuning::default(),
+            quota: None,
+            refresh_interval: None,
+            anonymous: false,
+        }
+    }
 }
 
 /// How much of the tiers a dataset may claim. Written as a size, `20GiB`, or as a share, `20%`.

@@ -4,6 +4,7 @@ mod dataset;
 mod disk;
 mod fetch;
 mod flight;
+mod hold;
 pub mod job;
 mod lock;
 mod read;
@@ -40,6 +41,10 @@ const MIN_BUDGET_BYTES: u64 = 32 << 20;
 pub enum Source {
     /// A tier of this node: a plain hit.
     Tier(Medium),
+    /// A tier of this node, where it had been put before anybody asked for it.
+    Prefetched,
+    /// A tier of this node, for a job that had asked for another item.
+    Substituted,
     /// A fetch that another reader had already started.
     Joined,
     /// The origin, and the bytes stay in the cache.
@@ -142,6 +147,7 @@ impl Engine {
         let attach = move || Dataset::attach(config, catalog, origin, &spaces, shared);
         let dataset = on_blocking_thread(attach).await?;
         dataset.refresh_at_intervals();
+        dataset.tend_jobs();
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
         Ok(dataset)
     }

@@ -54,6 +54,17 @@ pub trait Residency: Send + fmt::Debug {
         true
     }
 
+    /// Whether [`Signal::Planned`], [`Signal::Consumed`] and [`Signal::Dropped`] change anything. Where they do not, the
+    /// caller need not send them.
+    fn heeds_plans(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Signal::NextUse`] changes anything. Where it does not, the caller need not send it.
+    fn heeds_next_use(&self) -> bool {
+        false
+    }
+
     /// A piece of `bytes` was missed and could be kept; `room` says whether it fits without a victim.
     /// False keeps it out: it is then served and forgotten.
     fn admit(&mut self, id: u32, bytes: u32, room: bool) -> bool;

@@ -126,13 +126,15 @@ impl Collector for Node {
 
 fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     type Of<T> = fn(&T) -> u64;
-    let reads: [(&str, Of<DatasetStats>); 6] = [
+    let reads: [(&str, Of<DatasetStats>); 8] = [
         ("tier_mem", |stats| stats.hits_mem),
         ("tier_ssd", |stats| stats.hits_ssd),
         ("tier_hdd", |stats| stats.hits_hdd),
         ("joined", |stats| stats.joined),
         ("origin", |stats| stats.origin),
         ("bypass", |stats| stats.bypass),
+        ("prefetched", |stats| stats.prefetched),
+        ("substituted", |stats| stats.substituted),
     ];
     let hits: [(&str, Of<DatasetStats>); 3] =
         [("MEM", |stats| stats.hits_mem), ("SSD", |stats| stats.hits_ssd), ("HDD", |stats| stats.hits_hdd)];

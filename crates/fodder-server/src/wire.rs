@@ -34,6 +34,8 @@ pub(crate) fn source(source: Source) -> v1::Source {
         Source::Tier(Medium::Mem) => v1::Source::TierMem,
         Source::Tier(Medium::Ssd) => v1::Source::TierSsd,
         Source::Tier(Medium::Hdd) => v1::Source::TierHdd,
+        Source::Prefetched => v1::Source::Prefetched,
+        Source::Substituted => v1::Source::Substituted,
         Source::Joined => v1::Source::Joined,
         Source::Origin => v1::Source::Origin,
         Source::Bypass => v1::Source::Bypass,

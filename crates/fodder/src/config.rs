@@ -110,13 +110,11 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
     }
     if let Some(origin) = &args.origin {
         let dataset = DatasetConfig {
-            name: args.name.clone().unwrap_or_default(),
-            origin: origin.clone(),
             layout: args.layout.clone().unwrap_or_default(),
             policy: args.policy.unwrap_or_default(),
-            quota: None,
             refresh_interval: args.refresh,
             anonymous: args.anonymous,
+            ..DatasetConfig::new(args.name.clone().unwrap_or_default(), origin.clone())
         };
         let dataset = complete(dataset)?;
         config.datasets.retain(|other| other.name != dataset.name);

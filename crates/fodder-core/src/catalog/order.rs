@@ -94,6 +94,14 @@ impl Order {
         })
     }
 
+    /// The position of a slot, where that is known without a search: a first listing is one run.
+    pub(super) fn position_in_run(&self, slot: ObjectSlot) -> Option<u32> {
+        match self {
+            Self::Run { first, len } => slot.0.checked_sub(*first).filter(|position| position < len),
+            Self::Runs { .. } | Self::Each { .. } => None,
+        }
+    }
+
     /// The slots from a position on; steps inside a run cost nothing.
     pub(super) fn from(&self, index: u32) -> impl Iterator<Item = ObjectSlot> + '_ {
         let (mut run, mut slot, mut left) = (0, 0, 0);

@@ -133,6 +133,11 @@ impl Snapshot {
         self.len() == 0
     }
 
+    /// Whether its items are records, of which an object or a piece may hold many.
+    pub fn has_records(&self) -> bool {
+        self.layout.has_records()
+    }
+
     /// How many objects it has.
     pub fn object_count(&self) -> u32 {
         self.paths.len()
@@ -263,6 +268,9 @@ impl Snapshot {
 
     /// The position of an object in path order, if it is one of this snapshot's.
     fn rank(&self, object: ObjectSlot) -> Option<u32> {
+        if let Some(rank) = self.paths.position_in_run(object) {
+            return Some(rank);
+        }
         let (mut path, mut name) = (Vec::new(), Vec::new());
         self.objects.read_path(object, &mut path);
         let rank = self.first_path_not_before(&path, &mut name);
@@ -288,7 +296,20 @@ impl Snapshot {
         }
     }
 
+    /// The ids of the items that have bytes in this range of an object, in order.
+    pub fn items_in(&self, object: ObjectSlot, bytes: Range<u64>) -> Range<ItemId> {
+        let all = self.items_of(object);
+        let Items::Counted { .. } = &self.items else { return all };
+        let count = all.end - all.start;
+        let first = first_not(count, |n| self.part(object, n).0.end <= bytes.start);
+        let end = first_not(count, |n| self.part(object, n).0.start < bytes.end);
+        all.start + first.min(end)..all.start + end
+    }
+
     fn class_item(&self, order: &Order, object: ObjectSlot) -> Range<ItemId> {
+        if let Some(id) = order.position_in_run(object) {
+            return u64::from(id)..u64::from(id) + 1;
+        }
         let path = self.objects.path(object);
         let before = |slot| files::compare_items(&self.objects.path(slot), &path) == Ordering::Less;
         let id = order.partition_point(before);
@@ -313,6 +334,16 @@ impl Snapshot {
         let slots = self.paths.from(rank);
         slots.take_while(|slot| cursor.path(*slot).starts_with(prefix)).take(limit).collect()
     }
+}
+
+/// The first number below `count` of which `before` is not true; it is true of a front part of them.
+fn first_not(count: u64, before: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 /// How many items an object is.

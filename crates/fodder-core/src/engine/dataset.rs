@@ -2,8 +2,14 @@
 //! beside reading (which is in `read.rs`).
 
 use super::{
-    DatasetStats, DatasetStatus, EvictReport, VerifyReport, flight::Flights, shared::Shared, space::Space,
-    stats::Counters, stock::Stock,
+    DatasetStats, DatasetStatus, EvictReport, VerifyReport,
+    flight::Flights,
+    hold::Reason,
+    job::{Notices, State},
+    shared::Shared,
+    space::Space,
+    stats::Counters,
+    stock::Stock,
 };
 use crate::{
     Error, Result,
@@ -21,6 +27,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 /// Objects an eviction by hand looks at in one go.
@@ -37,6 +44,7 @@ pub struct Dataset {
     pub(super) stocks: Vec<(Arc<Space>, Arc<Stock>)>,
     pub(super) flights: Arc<Flights>,
     pub(super) counters: Counters,
+    pub(super) jobs: Arc<State>,
     pub(super) shared: Arc<Shared>,
     refreshing: tokio::sync::Mutex<()>,
     refresh_asked: AtomicBool,
@@ -51,16 +59,18 @@ impl Dataset {
         spaces: &[Arc<Space>],
         shared: Arc<Shared>,
     ) -> Result<Arc<Self>> {
-        let objects = catalog.objects();
+        let (objects, notices) = (catalog.objects(), Arc::<Notices>::default());
         let mut stocks = Vec::with_capacity(spaces.len());
         for space in spaces {
             let shelf = space.tier.attach(&config.name, Arc::clone(&objects) as _)?;
-            let stock = Stock::new(shelf, space.tier.medium(), config.policy, u64::MAX, objects.piece_bytes());
+            let (policy, notices) = (config.policy.build_with(&config.tuning.residency()), Arc::clone(&notices));
+            let stock = Stock::new(shelf, space.tier.medium(), policy, notices, objects.piece_bytes());
             stocks.push((Arc::clone(space), Arc::new(stock)));
         }
         for (space, stock) in &stocks {
             space.join(Arc::clone(stock));
         }
+        let jobs = State::new(catalog.current(), notices, config.tuning.jobs());
         let dataset = Self {
             config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
             catalog,
@@ -69,6 +79,7 @@ impl Dataset {
             stocks,
             flights: Arc::default(),
             counters: Counters::default(),
+            jobs: Arc::new(jobs),
             shared,
             refreshing: tokio::sync::Mutex::default(),
             refresh_asked: AtomicBool::new(false),
@@ -151,6 +162,7 @@ impl Dataset {
         }
         self.objects.store(objects);
         self.follow_snapshot();
+        self.jobs.refreshed(self.snapshot());
         Ok(report)
     }
 
@@ -257,6 +269,13 @@ impl Dataset {
     /// Whether any tier has a piece.
     pub(super) fn holds(&self, piece: PieceId) -> bool {
         self.stocks.iter().any(|(_, stock)| stock.shelf.has(piece))
+    }
+
+    /// Keeps a piece, in the tier that has it, until it was read, at most for so long.
+    pub(super) fn hold(&self, piece: u32, reason: Reason, patience: Duration) {
+        if let Some((_, stock)) = self.stocks.iter().find(|(_, stock)| stock.shelf.has(PieceId(piece))) {
+            stock.holds.hold(piece, reason, patience);
+        }
     }
 
     /// The bytes of one piece.

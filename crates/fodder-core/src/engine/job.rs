@@ -3,16 +3,35 @@
 //! All decisions are those of [`fodder_policy::job`]; here they meet time, snapshots and the cache. Item ids are those of
 //! the snapshot that each answer names. Nothing here knows a wire format.
 
+mod look;
+mod notice;
+mod outbox;
+mod span;
+mod state;
+mod tend;
+
+pub(super) use notice::{Note, Notices};
+pub(super) use state::State;
+
 pub use fodder_policy::{
-    job::{BatchRequest, Introduction, JobId, Resume, Scores, Status},
+    job::{BatchRequest, Introduction, JobId, Resume, Scores, Settings, Status},
     ledger::Audit,
     plan::{Order, Uneven},
     serving::{Approximation, Kind, Mode, Served},
 };
 
-use super::Dataset;
-use crate::{Error, Result, id::SnapshotId};
-use std::sync::Arc;
+use super::{Dataset, hold::Reason};
+use crate::{Error, Result, catalog::Snapshot, id::SnapshotId};
+use fodder_policy::job::{Answer, Effect};
+use look::CacheLook;
+use span::Span;
+use state::Inner;
+use std::{sync::Arc, time::Duration};
+
+/// How long a request for a batch waits for jobs in step before it is answered that they are behind.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long what was promised to a reader stays for it.
+const PROMISE: Duration = Duration::from_secs(60);
 
 /// The jobs of a dataset.
 #[derive(Debug, Clone, Copy)]
@@ -85,66 +104,122 @@ impl Dataset {
 impl Jobs<'_> {
     /// A job introduces itself. Every rank may: the same introduction again is the same job.
     pub fn introduce(&self, introduction: Introduction) -> Result<JobId> {
-        let _ = introduction;
-        Err(not_yet())
+        self.act(|inner, now| inner.introduce(introduction, now))
     }
 
     /// The job called so.
     pub fn find(&self, name: &str) -> Option<JobId> {
-        let _ = name;
-        None
+        self.dataset.jobs.lock().machine.find(name)
     }
 
     /// The job is alive though it asks for nothing.
     pub fn renew(&self, job: JobId) -> Result<()> {
-        let _ = job;
-        Err(not_yet())
+        self.act(|inner, now| Ok(inner.machine.renew(job, now)?))
     }
 
     /// A rank begins an epoch, and thereby ends the one before. The first rank to do so plans it for all; the others
     /// say the same. Checking a listed order takes time in proportion to its length.
     pub fn begin(&self, job: JobId, rank: u32, epoch: u64, order: Order) -> Result<Begun> {
-        let _ = (job, rank, epoch, order);
-        Err(not_yet())
+        let begun = self.act(|inner, now| {
+            let begun = inner.machine.begin(job, rank, epoch, order, now)?;
+            let snapshot = inner.began(job, epoch);
+            self.send(inner, &snapshot, begun.effects);
+            Ok(Begun { snapshot: snapshot.id(), items: begun.items, audit: begun.audit })
+        })?;
+        self.dataset.jobs.progress.notify_waiters();
+        // Scores take effect when an epoch ends.
+        self.dataset.jobs.work.notify_one();
+        Ok(begun)
     }
 
     /// A rank asks for a batch. Waits while a job in step is too far behind; [`Error::Unavailable`] after a while, and
     /// asking again goes on waiting.
     pub async fn next_batch(&self, request: BatchRequest) -> Result<Batch> {
-        let _ = request;
-        Err(not_yet())
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let progress = self.dataset.jobs.progress.notified();
+            tokio::pin!(progress);
+            progress.as_mut().enable();
+            match self.try_next_batch(request)? {
+                Ok(batch) => return Ok(batch),
+                Err(behind) if tokio::time::timeout_at(deadline, progress).await.is_err() => {
+                    let name = self.status_of(behind).map_or_else(|_| behind.to_string(), |job| job.introduction.name);
+                    return Err(Error::Unavailable(format!(
+                        "job {name:?} runs in step and is too far behind; ask again, or let it leave"
+                    )));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// A batch, or the job in step that must take more first.
+    fn try_next_batch(&self, request: BatchRequest) -> Result<Result<Batch, JobId>> {
+        let answer = self.act(|inner, now| {
+            let snapshot = inner.snapshot_of(request.job, request.epoch)?;
+            let objects = self.dataset.objects();
+            let span = Span { snapshot: &snapshot, objects: &objects };
+            let look = CacheLook { dataset: self.dataset, span, replaceable: true };
+            match inner.machine.next_batch(request, &look, now)? {
+                Answer::Wait { behind } => Ok(Err(behind)),
+                Answer::Batch { items, effects } => {
+                    // An answer that is given again was promised before.
+                    if !effects.is_empty() {
+                        items.iter().for_each(|served| self.promise(&span, served));
+                    }
+                    self.send(inner, &snapshot, effects);
+                    Ok(Ok(Batch { snapshot: snapshot.id(), items }))
+                }
+            }
+        })?;
+        if answer.is_ok() {
+            self.dataset.jobs.progress.notify_waiters();
+        }
+        Ok(answer)
     }
 
     /// A rank has consumed a batch. Saying it again is no error.
     pub fn acknowledge(&self, job: JobId, epoch: u64, rank: u32, number: u64) -> Result<()> {
-        let _ = (job, epoch, rank, number);
-        Err(not_yet())
+        self.act(|inner, now| Ok(inner.machine.acknowledge(job, epoch, rank, number, now)?))
     }
 
     /// A rank has consumed items that it read by id and not in batches.
     pub fn consumed(&self, job: JobId, epoch: u64, ids: &[u32]) -> Result<()> {
-        let _ = (job, epoch, ids);
-        Err(not_yet())
+        self.act(|inner, now| {
+            let effects = inner.machine.consumed(job, epoch, ids, now)?;
+            let snapshot = inner.snapshot_of(job, epoch)?;
+            self.send(inner, &snapshot, effects);
+            Ok(())
+        })?;
+        self.dataset.jobs.progress.notify_waiters();
+        Ok(())
     }
 
     /// A job asks for one item outside its plan (iCache's clients do): itself or, if it is `replaceable` and the job is
     /// `approx`, perhaps another. The ids are those of the returned snapshot.
     pub fn ask(&self, job: JobId, id: u32, replaceable: bool) -> Result<(SnapshotId, Served)> {
-        let _ = (job, id, replaceable);
-        Err(not_yet())
+        self.act(|inner, now| {
+            let snapshot = inner.snapshot_now(job);
+            let objects = self.dataset.objects();
+            let span = Span { snapshot: &snapshot, objects: &objects };
+            let look = CacheLook { dataset: self.dataset, span, replaceable };
+            let served = inner.machine.ask(job, id, &look, now)?;
+            self.promise(&span, &served);
+            Ok((snapshot.id(), served))
+        })
     }
 
     /// A job reports scores; they take effect at the end of its epoch, or at the configured interval. One that is not
     /// finite, or of an item that does not exist, refuses the whole report.
     pub fn report_scores(&self, job: JobId, scores: Scores<'_>) -> Result<()> {
-        let _ = (job, scores);
-        Err(not_yet())
+        self.act(|inner, now| Ok(inner.machine.report_scores(job, scores, now)?))
     }
 
     /// The scores reported so far take effect now, or as soon as they are combined (iCache's clients say when).
     pub fn apply_scores(&self, job: JobId) -> Result<()> {
-        let _ = job;
-        Err(not_yet())
+        self.act(|inner, now| Ok(inner.machine.apply_scores(job, now)?))?;
+        self.dataset.jobs.work.notify_one();
+        Ok(())
     }
 
     /// A job reports embeddings; neighbours are looked for in the background. All jobs of a dataset use one dimension.
@@ -153,33 +228,65 @@ impl Jobs<'_> {
         Err(not_yet())
     }
 
+    /// What an open epoch has come to so far, or how the last closed one went.
+    pub fn audit(&self, job: JobId, epoch: u64) -> Result<Audit> {
+        Ok(self.dataset.jobs.lock().machine.audit(job, epoch)?)
+    }
+
     /// What a job needs to go on from here.
     pub fn checkpoint(&self, job: JobId) -> Result<Vec<u8>> {
-        let _ = job;
-        Err(not_yet())
+        Ok(self.dataset.jobs.lock().machine.checkpoint(job)?)
     }
 
     /// A job goes on from a checkpoint, an older one too, on any number of ranks. Its ranks use the new id.
     pub fn resume(&self, request: Resume<'_>) -> Result<Resumed> {
-        let _ = request;
-        Err(not_yet())
+        let resumed = self.act(|inner, now| {
+            let before = request.job;
+            let resumed = inner.machine.resume(request, now)?;
+            let snapshot = inner.resumed(before, &resumed);
+            let (job, epoch, left) = (resumed.job, resumed.epoch, resumed.left);
+            self.send(inner, &snapshot, resumed.effects);
+            Ok(Resumed { job, snapshot: snapshot.id(), epoch, left })
+        })?;
+        self.dataset.jobs.progress.notify_waiters();
+        Ok(resumed)
     }
 
     /// A job is done.
     pub fn leave(&self, job: JobId) -> Result<Gone> {
-        let _ = job;
-        Err(not_yet())
+        let gone = self.act(|inner, _| {
+            let gone = inner.machine.leave(job)?;
+            Ok(inner.forget(gone, &self.dataset.jobs.outbox))
+        })?;
+        self.dataset.jobs.progress.notify_waiters();
+        Ok(gone)
     }
 
     /// Every job, for people. The audit of a job's last whole epoch is among it.
     pub fn status(&self) -> Vec<Status> {
-        Vec::new()
+        self.dataset.jobs.lock().machine.status()
     }
 
     /// One job, for people.
     pub fn status_of(&self, job: JobId) -> Result<Status> {
         let status = self.status().into_iter().find(|status| status.job == job);
         status.ok_or_else(|| Error::NotFound(format!("there is no job {job}; introduce it first")))
+    }
+
+    fn act<T>(&self, act: impl FnOnce(&mut Inner, Duration) -> Result<T>) -> Result<T> {
+        self.dataset.with_jobs(act)
+    }
+
+    fn send(&self, inner: &Inner, snapshot: &Arc<Snapshot>, effects: Vec<Effect>) {
+        self.dataset.jobs.outbox.push(inner, snapshot, effects);
+    }
+
+    /// What was promised to a reader stays until it has come for it.
+    fn promise(&self, span: &Span<'_>, served: &Served) {
+        let reason = if served.kind == Kind::Substituted { Reason::Substitute } else { Reason::Promised };
+        for piece in span.pieces(served.served) {
+            self.dataset.hold(piece, reason, PROMISE);
+        }
     }
 }
 

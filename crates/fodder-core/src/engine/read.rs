@@ -4,6 +4,7 @@ use super::{
     Reply, Source,
     dataset::Dataset,
     flight::{Leg, Stretch, Waiter},
+    hold::Reason,
 };
 use crate::{
     Error, Result,
@@ -302,11 +303,15 @@ impl Dataset {
         for (level, (_, stock)) in self.stocks.iter().enumerate() {
             match stock.shelf.read(object, offset, buf, wait) {
                 ShelfRead::Done => {
-                    stock.hit(pieces.clone());
+                    let held = stock.hit(pieces.clone());
                     if level > 0 {
                         pieces.for_each(|piece| self.promote_soon(level, PieceId(piece)));
                     }
-                    return Fill::Done(Source::Tier(stock.medium));
+                    return Fill::Done(match held {
+                        Some(Reason::Prefetched) => Source::Prefetched,
+                        Some(Reason::Substitute) => Source::Substituted,
+                        Some(Reason::Promised | Reason::Staged) | None => Source::Tier(stock.medium),
+                    });
                 }
                 ShelfRead::WouldBlock => return Fill::WouldBlock,
                 ShelfRead::Missing => {}

@@ -17,6 +17,8 @@ pub(super) struct Shared {
     pub(super) writes: Disk,
     /// Promotions and checks: work that nobody waits for.
     pub(super) moves: Disk,
+    /// Passes over all items that nobody waits for: plans, scores, likenesses.
+    pub(super) mind: Disk,
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
     pub(super) slow_read: Duration,
@@ -29,6 +31,7 @@ impl Shared {
             reads: Disk::start("read", READ_THREADS, 256)?,
             writes: Disk::start("write", WRITE_THREADS, write_slots(config.memory_budget_bytes))?,
             moves: Disk::start("move", 1, 64)?,
+            mind: Disk::start("mind", 1, 64)?,
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             slow_read: config.slow_read,
@@ -48,7 +51,7 @@ impl Shared {
 
     /// Finishes what the disk threads have queued, and ends them.
     pub(super) fn close(&self) {
-        for disk in [&self.moves, &self.reads, &self.writes] {
+        for disk in [&self.mind, &self.moves, &self.reads, &self.writes] {
             disk.close();
         }
     }

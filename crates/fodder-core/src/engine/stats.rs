@@ -14,6 +14,10 @@ pub struct DatasetStats {
     pub hits_ssd: u64,
     /// Reads answered from spinning disks at the slowest.
     pub hits_hdd: u64,
+    /// Reads answered from a tier, where a plan had put it ahead of its first reader.
+    pub prefetched: u64,
+    /// Reads answered from a tier, to a job that had asked for another item.
+    pub substituted: u64,
     /// Reads that joined a fetch which was under way.
     pub joined: u64,
     /// Reads that went to the origin and filled the cache.
@@ -42,6 +46,8 @@ pub struct DatasetStats {
 #[repr(align(128))]
 struct Served {
     hits: [AtomicU64; 3],
+    prefetched: AtomicU64,
+    substituted: AtomicU64,
     joined: AtomicU64,
     origin: AtomicU64,
     bypass: AtomicU64,
@@ -75,6 +81,8 @@ impl Counters {
         let served = &self.served[STRIPE.with(|stripe| *stripe)];
         let counter = match source {
             Source::Tier(medium) => &served.hits[medium as usize],
+            Source::Prefetched => &served.prefetched,
+            Source::Substituted => &served.substituted,
             Source::Joined => &served.joined,
             Source::Origin => &served.origin,
             Source::Bypass => &served.bypass,
@@ -89,6 +97,8 @@ impl Counters {
             hits_mem: sum(|served| &served.hits[Medium::Mem as usize]),
             hits_ssd: sum(|served| &served.hits[Medium::Ssd as usize]),
             hits_hdd: sum(|served| &served.hits[Medium::Hdd as usize]),
+            prefetched: sum(|served| &served.prefetched),
+            substituted: sum(|served| &served.substituted),
             joined: sum(|served| &served.joined),
             origin: sum(|served| &served.origin),
             bypass: sum(|served| &served.bypass),

@@ -2,12 +2,16 @@
 //!
 //! The shelf knows where bytes are, the policy who goes next; this is the only place where the two meet.
 
+use super::{
+    hold::{Holds, Reason},
+    job::{Note, Notices},
+};
 use crate::{
     config::Medium,
     id::{ObjectSlot, PieceId},
     tier::Shelf,
 };
-use fodder_policy::{Policy, Pressure, Residency};
+use fodder_policy::{Pressure, Residency, Signal};
 use parking_lot::Mutex;
 use std::{
     ops::Range,
@@ -25,6 +29,11 @@ pub(super) struct Stock {
     pub(super) medium: Medium,
     policy: Mutex<Box<dyn Residency>>,
     heeds_hits: bool,
+    heeds_plans: bool,
+    heeds_next_use: bool,
+    notices: Arc<Notices>,
+    /// What jobs are about to read.
+    pub(super) holds: Holds,
     /// The most this dataset may hold here: `u64::MAX` where only its share bounds it.
     cap_bytes: AtomicU64,
     born: Instant,
@@ -37,8 +46,13 @@ pub(super) struct Stock {
 
 impl Stock {
     /// Puts a policy over what is on the shelf.
-    pub(super) fn new(shelf: Arc<Shelf>, medium: Medium, policy: Policy, cap_bytes: u64, piece_bytes: u32) -> Self {
-        let mut policy = policy.build();
+    pub(super) fn new(
+        shelf: Arc<Shelf>,
+        medium: Medium,
+        mut policy: Box<dyn Residency>,
+        notices: Arc<Notices>,
+        piece_bytes: u32,
+    ) -> Self {
         for piece in shelf.pieces() {
             policy.inserted(piece.0, piece_bytes);
         }
@@ -46,8 +60,12 @@ impl Stock {
             shelf,
             medium,
             heeds_hits: policy.heeds_hits(),
+            heeds_plans: policy.heeds_plans(),
+            heeds_next_use: policy.heeds_next_use(),
+            notices,
             policy: Mutex::new(policy),
-            cap_bytes: AtomicU64::new(cap_bytes),
+            holds: Holds::default(),
+            cap_bytes: AtomicU64::new(u64::MAX),
             born: Instant::now(),
             last_read: AtomicU64::new(0),
             retired: Mutex::default(),
@@ -55,13 +73,39 @@ impl Stock {
         }
     }
 
-    /// Pieces were read from the shelf.
-    pub(super) fn hit(&self, pieces: Range<u32>) {
+    /// Pieces were read from the shelf. Why one of them was held, if one was.
+    pub(super) fn hit(&self, pieces: Range<u32>) -> Option<Reason> {
         self.touch();
         if self.heeds_hits {
             let mut policy = self.policy.lock();
-            pieces.for_each(|piece| policy.hit(piece));
+            pieces.clone().for_each(|piece| policy.hit(piece));
         }
+        if self.holds.is_empty() { None } else { pieces.fold(None, |why, piece| self.holds.redeem(piece).or(why)) }
+    }
+
+    /// Whether the policy wants to know what jobs plan and consume.
+    pub(super) fn heeds_plans(&self) -> bool {
+        self.heeds_plans
+    }
+
+    /// Whether the policy wants to know when pieces are next needed.
+    pub(super) fn heeds_next_use(&self) -> bool {
+        self.heeds_next_use
+    }
+
+    /// Tells the policy what reads do not.
+    pub(super) fn signal(&self, signal: Signal<'_>) {
+        self.policy.lock().signal(signal);
+    }
+
+    /// Lets the policy do a little of what signals have left to do; whether there is more.
+    pub(super) fn settle(&self, steps: usize) -> bool {
+        self.policy.lock().settle(steps)
+    }
+
+    /// The piece here that may answer for a missing one.
+    pub(super) fn stand_in(&self, piece: PieceId) -> Option<PieceId> {
+        self.policy.lock().stand_in(piece.0).map(PieceId)
     }
 
     /// Whether the policy wants a piece that was missed.
@@ -73,6 +117,7 @@ impl Stock {
     /// A piece was written to the shelf.
     pub(super) fn inserted(&self, piece: PieceId, bytes: u32) {
         self.policy.lock().inserted(piece.0, bytes);
+        self.notices.leave([Note::Inserted(piece.0)]);
     }
 
     /// The shelf lost pieces by itself (damaged, deleted behind our back). How many.
@@ -82,12 +127,20 @@ impl Stock {
         lost.len() as u64
     }
 
-    /// Names who goes next, and has the policy forget it: the caller takes it off the shelf.
+    /// Names who goes next, and has the policy forget it: the caller takes it off the shelf. What a job is about to
+    /// read is put off, unless the space is another's.
     pub(super) fn next_victim(&self, pressure: Pressure) -> Option<PieceId> {
+        if let Some(overdue) = self.holds.overdue() {
+            return Some(PieceId(overdue));
+        }
         let mut policy = self.policy.lock();
-        let victim = policy.victim(pressure)?;
-        policy.removed(victim);
-        Some(PieceId(victim))
+        loop {
+            let victim = policy.victim(pressure)?;
+            policy.removed(victim);
+            if pressure == Pressure::Yield || !self.holds.put_off(victim) {
+                return Some(PieceId(victim));
+            }
+        }
     }
 
     /// Takes a piece off the shelf. How many left with it (a sealed object leaves whole).
@@ -95,6 +148,7 @@ impl Stock {
         let left = self.shelf.evict(piece);
         self.forget(&left);
         self.policy.lock().removed(piece.0);
+        self.holds.forget(piece.0);
         self.evicted.fetch_add(left.len() as u64, Relaxed);
         left.len() as u64
     }
@@ -165,7 +219,10 @@ impl Stock {
             let mut policy = self.policy.lock();
             for piece in pieces {
                 policy.removed(piece.0);
+                self.holds.forget(piece.0);
             }
+            drop(policy);
+            self.notices.leave(pieces.iter().map(|piece| Note::Evicted(piece.0)));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod change;
 mod flights;
+mod jobs;
 mod model;
 mod share;
 mod world;

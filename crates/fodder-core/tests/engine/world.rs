@@ -85,15 +85,8 @@ impl World {
     }
 
     pub fn dataset_config(&self) -> DatasetConfig {
-        DatasetConfig {
-            name: "world".into(),
-            origin: format!("{}{}", self.origin_prefix, self.origin_dir().display()),
-            layout: self.layout.clone(),
-            policy: self.policy,
-            quota: None,
-            refresh_interval: None,
-            anonymous: false,
-        }
+        let origin = format!("{}{}", self.origin_prefix, self.origin_dir().display());
+        DatasetConfig { layout: self.layout.clone(), policy: self.policy, ..DatasetConfig::new("world", origin) }
     }
 
     pub async fn start(&self) -> Result<(Arc<Engine>, Arc<Dataset>)> {

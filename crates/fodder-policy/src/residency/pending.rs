@@ -59,6 +59,10 @@ impl Residency for Pending {
         false
     }
 
+    fn heeds_plans(&self) -> bool {
+        true
+    }
+
     /// A newcomer takes the place of one whom no more jobs need. One whom no job needs any more takes nobody's:
     /// that would cost a write and gain nothing.
     fn admit(&mut self, id: u32, _bytes: u32, room: bool) -> bool {

@@ -38,6 +38,10 @@ impl Residency for Plan {
         false
     }
 
+    fn heeds_next_use(&self) -> bool {
+        true
+    }
+
     /// A newcomer takes the place of nobody who is needed sooner, or at the same time.
     fn admit(&mut self, id: u32, _bytes: u32, room: bool) -> bool {
         room || self.residents.first().is_none_or(|(furthest, _)| self.nearness(id) > furthest)

@@ -107,7 +107,7 @@ pub(super) fn dataset_status(status: DatasetStatus) -> v1::DatasetStatus {
 fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
     let DatasetStats { hits_mem, hits_ssd, hits_hdd, joined, origin, bypass, failed, .. } = stats;
     let DatasetStats { bytes_served, bytes_from_origin, origin_requests, evicted_pieces, .. } = stats;
-    let DatasetStats { unkept_pieces, corrupt_pieces, .. } = stats;
+    let DatasetStats { unkept_pieces, corrupt_pieces, prefetched, substituted, .. } = stats;
     v1::DatasetStats {
         hits_mem,
         hits_ssd,
@@ -122,6 +122,8 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
         evicted_pieces,
         unkept_pieces,
         corrupt_pieces,
+        prefetched,
+        substituted,
     }
 }
 
@@ -174,7 +176,8 @@ pub(super) fn dataset_config(message: v1::DatasetConfig) -> Result<DatasetConfig
     };
     let interval = Some(message.refresh_interval_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
     let v1::DatasetConfig { name, origin, anonymous, .. } = message;
-    Ok(DatasetConfig { name, origin, layout, policy, quota, refresh_interval: interval, anonymous })
+    let plain = DatasetConfig::new(name, origin);
+    Ok(DatasetConfig { layout, policy, quota, refresh_interval: interval, anonymous, ..plain })
 }
 
 pub(super) fn add(total: &mut v1::VerifyReply, report: VerifyReport) {
@@ -207,13 +210,11 @@ mod tests {
     #[test]
     fn a_dataset_keeps_its_configuration_on_the_way() {
         let config = DatasetConfig {
-            name: "imagenet".into(),
-            origin: "s3://bucket/train".into(),
             layout: Layout::Blocks { block_bytes: 1 << 20 },
-            policy: Default::default(),
             quota: Some(Quota::Share(0.2)),
             refresh_interval: Some(Duration::from_secs(90)),
             anonymous: true,
+            ..DatasetConfig::new("imagenet", "s3://bucket/train")
         };
         assert_eq!(dataset_config(config_message(config.clone())).unwrap(), config);
     }

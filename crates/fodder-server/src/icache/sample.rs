@@ -125,9 +125,11 @@ fn slowness(source: Source) -> u8 {
         Source::Tier(Medium::Mem) => 0,
         Source::Tier(Medium::Ssd) => 1,
         Source::Tier(Medium::Hdd) => 2,
-        Source::Joined => 3,
-        Source::Origin => 4,
-        Source::Bypass => 5,
+        Source::Prefetched => 3,
+        Source::Substituted => 4,
+        Source::Joined => 5,
+        Source::Origin => 6,
+        Source::Bypass => 7,
     }
 }
 

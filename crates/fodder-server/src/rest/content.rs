@@ -109,6 +109,8 @@ pub(crate) fn source_name(source: Source) -> &'static str {
         Source::Tier(Medium::Mem) => "tier_mem",
         Source::Tier(Medium::Ssd) => "tier_ssd",
         Source::Tier(Medium::Hdd) => "tier_hdd",
+        Source::Prefetched => "prefetched",
+        Source::Substituted => "substituted",
         Source::Joined => "joined",
         Source::Origin => "origin",
         Source::Bypass => "bypass",

@@ -209,6 +209,10 @@ struct DatasetStats {
     hits_hdd: u64,
     /// Reads that joined a fetch which was under way.
     joined: u64,
+    /// Reads answered from a tier, where a plan had put it ahead of its first reader.
+    prefetched: u64,
+    /// Reads answered from a tier, to a job that had asked for another item.
+    substituted: u64,
     /// Reads that went to the origin and filled the cache.
     origin: u64,
     /// Reads that went to the origin past the cache.

@@ -121,15 +121,7 @@ impl Bench {
 
 /// A dataset of files in a directory.
 pub(crate) fn dataset(name: &str, origin: &std::path::Path) -> DatasetConfig {
-    DatasetConfig {
-        name: name.into(),
-        origin: origin.display().to_string(),
-        layout: Layout::Files,
-        policy: Default::default(),
-        quota: None,
-        refresh_interval: None,
-        anonymous: false,
-    }
+    DatasetConfig::new(name, origin.display().to_string())
 }
 
 /// Waits for a condition, but not for ever.

@@ -34,13 +34,12 @@ pub(super) async fn run(command: DatasetsCommand) -> Result<ExitCode> {
 
 fn from_args(args: DatasetArgs, quota: Option<Quota>) -> Result<DatasetConfig> {
     let dataset = config::complete(DatasetConfig {
-        name: args.name.unwrap_or_default(),
-        origin: args.origin,
         layout: args.layout.unwrap_or_default(),
         policy: args.policy.unwrap_or_default(),
         quota,
         refresh_interval: args.refresh,
         anonymous: args.anonymous,
+        ..DatasetConfig::new(args.name.unwrap_or_default(), args.origin)
     })?;
     config::check_name(&dataset.name)?;
     Ok(dataset)

@@ -60,15 +60,7 @@ async fn open_origin(origin: &str, node: &NodeArgs) -> Result<(Client, String)> 
     let hash = blake3::hash(origin.as_bytes()).to_hex();
     let short: String = name.chars().take(50).collect();
     for name in [name, format!("{short}-{}", &hash[..8])] {
-        let dataset = DatasetConfig {
-            name,
-            origin: origin.clone(),
-            layout: Default::default(),
-            policy: Default::default(),
-            quota: None,
-            refresh_interval: None,
-            anonymous: false,
-        };
+        let dataset = DatasetConfig::new(name, origin.clone());
         match client.add_dataset(to_wire(&dataset)).await {
             Ok(_) => return Ok((client, dataset.name)),
             Err(fodder_api::Error::Conflict(_)) => {}

@@ -85,6 +85,8 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
             "hits_mem": stats.hits_mem,
             "hits_ssd": stats.hits_ssd,
             "hits_hdd": stats.hits_hdd,
+            "prefetched": stats.prefetched,
+            "substituted": stats.substituted,
             "joined": stats.joined,
             "origin": stats.origin,
             "bypass": stats.bypass,
@@ -134,7 +136,8 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     let stats = dataset.stats.unwrap_or_default();
     let percent = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
     let hits = stats.hits_mem + stats.hits_ssd + stats.hits_hdd;
-    let reads = hits + stats.joined + stats.origin + stats.bypass;
+    let ahead = stats.prefetched + stats.substituted;
+    let reads = hits + ahead + stats.joined + stats.origin + stats.bypass;
     writeln!(text, "{}  {}", config.name, config.origin)?;
     writeln!(
         text,
@@ -163,6 +166,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
         stats.bypass,
         stats.failed
     )?;
+    if ahead > 0 {
+        writeln!(text, "          {} prefetched, {} substituted", stats.prefetched, stats.substituted)?;
+    }
     writeln!(
         text,
         "  bytes   {} served, {} from the origin in {} requests",

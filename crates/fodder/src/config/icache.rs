@@ -111,15 +111,7 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
     };
     match file.dcserver_data_path.filter(|path| !path.is_empty()) {
         Some(origin) => {
-            let dataset = DatasetConfig {
-                name: String::new(),
-                origin,
-                layout: Default::default(),
-                policy,
-                quota,
-                refresh_interval: None,
-                anonymous: false,
-            };
+            let dataset = DatasetConfig { policy, quota, ..DatasetConfig::new("", origin) };
             let dataset = super::complete(dataset).map_err(|error| problem("dcserver_data_path", error.to_string()))?;
             config.datasets.push(dataset);
         }

@@ -1,0 +1,211 @@
+//! What a dataset remembers of its jobs, and the one lock around it.
+//!
+//! Locks are taken in this order, and none across an await: the table of flights, or the turn of the outbox; then the jobs;
+//! then one of: the outbox, notices, a policy, holds. Stocks never ask for the jobs, so whoever holds the jobs may ask them.
+
+use super::{
+    Gone,
+    notice::{Note, Notices},
+    outbox::Outbox,
+    span::Span,
+};
+use crate::{Error, Result, catalog::Snapshot, engine::Dataset};
+use fodder_policy::{
+    job::{self, Introduction, JobId, Resumed},
+    plan,
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::Notify;
+
+/// The jobs of a dataset and what the engine keeps beside them.
+#[derive(Debug)]
+pub(in crate::engine) struct State {
+    inner: Mutex<Inner>,
+    /// How many jobs there are, for those who need not lock if there is none.
+    present: AtomicUsize,
+    pub(in crate::engine) notices: Arc<Notices>,
+    pub(super) outbox: Outbox,
+    /// Something was taken or given up: whoever waits for a job in step looks again.
+    pub(super) progress: Notify,
+    /// There is something to do in the background.
+    pub(super) work: Notify,
+    /// Jobs count time from here.
+    born: Instant,
+}
+
+/// What the lock is around.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) machine: job::Jobs,
+    /// The newest snapshot, on which epochs begin.
+    pub(super) current: Arc<Snapshot>,
+    /// The snapshots of epochs that are under way: at most two for a job.
+    epochs: BTreeMap<(JobId, u64), Arc<Snapshot>>,
+    members: BTreeSet<JobId>,
+}
+
+impl State {
+    /// No jobs yet.
+    pub(in crate::engine) fn new(snapshot: Arc<Snapshot>, notices: Arc<Notices>, settings: job::Settings) -> Self {
+        let machine = job::Jobs::new(seen_by_plans(&snapshot), settings, rand::random());
+        Self {
+            inner: Mutex::new(Inner { machine, current: snapshot, epochs: BTreeMap::new(), members: BTreeSet::new() }),
+            present: AtomicUsize::new(0),
+            notices,
+            outbox: Outbox::default(),
+            progress: Notify::new(),
+            work: Notify::new(),
+            born: Instant::now(),
+        }
+    }
+
+    /// Whether there is no job.
+    pub(in crate::engine) fn is_empty(&self) -> bool {
+        self.present.load(Relaxed) == 0
+    }
+
+    /// The dataset has a new snapshot.
+    pub(in crate::engine) fn refreshed(&self, snapshot: Arc<Snapshot>) {
+        let mut inner = self.inner.lock();
+        inner.machine.refreshed(seen_by_plans(&snapshot));
+        inner.current = snapshot;
+    }
+
+    /// The jobs, for a look or for what has no effects.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// The time of the jobs.
+    pub(super) fn now(&self) -> Duration {
+        self.born.elapsed()
+    }
+}
+
+impl Dataset {
+    /// Speaks with the jobs: first of what came and went, then `act`, whose effects are sent out.
+    pub(super) fn with_jobs<T>(&self, act: impl FnOnce(&mut Inner, Duration) -> Result<T>) -> Result<T> {
+        let outcome = {
+            let mut inner = self.jobs.inner.lock();
+            self.pass_on_notes(&mut inner);
+            let outcome = act(&mut inner, self.jobs.now());
+            let present = inner.members.len();
+            self.jobs.present.store(present, Relaxed);
+            self.jobs.notices.want(present > 0);
+            outcome
+        };
+        self.send_short_effects();
+        outcome
+    }
+
+    fn pass_on_notes(&self, inner: &mut Inner) {
+        let notes = self.jobs.notices.take();
+        if notes.is_empty() {
+            return;
+        }
+        let objects = self.objects();
+        for snapshot in inner.snapshots() {
+            let (span, name) = (Span { snapshot: &snapshot, objects: &objects }, fingerprint(&snapshot));
+            for note in &notes {
+                match *note {
+                    Note::Evicted(piece) => span.items(piece).for_each(|id| inner.machine.evicted(name, id)),
+                    Note::Inserted(piece) => {
+                        for id in span.items(piece).filter(|id| self.has_item(&span, *id)) {
+                            let label = snapshot.item(u64::from(id)).ok().and_then(|item| item.label);
+                            inner.machine.inserted(name, id, label);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// The snapshot of an epoch that has begun.
+    pub(super) fn snapshot_of(&self, job: JobId, epoch: u64) -> Result<Arc<Snapshot>> {
+        self.epochs.get(&(job, epoch)).cloned().ok_or_else(|| {
+            Error::NotFound(format!("job {job} has not begun epoch {epoch}, or has left it: begin it first"))
+        })
+    }
+
+    /// The snapshot that a job is on: that of its newest epoch, or the newest if it has begun none.
+    pub(super) fn snapshot_now(&self, job: JobId) -> Arc<Snapshot> {
+        let newest = self.epochs.range((job, 0)..=(job, u64::MAX)).next_back();
+        Arc::clone(newest.map_or(&self.current, |(_, snapshot)| snapshot))
+    }
+
+    /// The snapshot of that fingerprint, if any job speaks of it.
+    pub(super) fn snapshot_named(&self, name: u64) -> Option<Arc<Snapshot>> {
+        self.snapshots().into_iter().find(|snapshot| fingerprint(snapshot) == name)
+    }
+
+    /// See [`job::Jobs::introduce`].
+    pub(super) fn introduce(&mut self, introduction: Introduction, now: Duration) -> Result<JobId> {
+        let job = self.machine.introduce(introduction, now)?;
+        self.members.insert(job);
+        Ok(job)
+    }
+
+    /// An epoch has begun on a snapshot: the newest, unless another rank was first. Which.
+    pub(super) fn began(&mut self, job: JobId, epoch: u64) -> Arc<Snapshot> {
+        let current = Arc::clone(&self.current);
+        let older: Vec<_> = self.epochs.range((job, 0)..(job, epoch)).map(|(key, _)| *key).collect();
+        for key in older.iter().rev().skip(1) {
+            self.epochs.remove(key);
+        }
+        Arc::clone(self.epochs.entry((job, epoch)).or_insert(current))
+    }
+
+    /// A job goes on under another id. The snapshot it is on.
+    pub(super) fn resumed(&mut self, before: JobId, resumed: &Resumed) -> Arc<Snapshot> {
+        self.remove(before);
+        self.members.insert(resumed.job);
+        self.began(resumed.job, resumed.epoch)
+    }
+
+    /// A job is gone.
+    pub(super) fn forget(&mut self, gone: job::Gone, outbox: &Outbox) -> Gone {
+        let snapshot = self.snapshot_now(gone.job);
+        outbox.push(self, &snapshot, gone.effects);
+        self.remove(gone.job);
+        Gone { job: gone.job, name: gone.name, audit: gone.audit }
+    }
+
+    fn remove(&mut self, job: JobId) {
+        let theirs: Vec<_> = self.epochs.range((job, 0)..=(job, u64::MAX)).map(|(key, _)| *key).collect();
+        theirs.iter().for_each(|key| drop(self.epochs.remove(key)));
+        self.members.remove(&job);
+    }
+
+    /// Every snapshot that a job may speak of, each once.
+    pub(super) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        let mut all = vec![Arc::clone(&self.current)];
+        for snapshot in self.epochs.values() {
+            if !all.iter().any(|other| other.id() == snapshot.id()) {
+                all.push(Arc::clone(snapshot));
+            }
+        }
+        all
+    }
+}
+
+/// What a snapshot is called in plans and checkpoints.
+pub(super) fn fingerprint(snapshot: &Snapshot) -> u64 {
+    let mut name = [0; 8];
+    name.copy_from_slice(&snapshot.id().0[..8]);
+    u64::from_le_bytes(name)
+}
+
+/// A snapshot as plans see it. Of one with more items than that, jobs can plan the first four billion.
+fn seen_by_plans(snapshot: &Snapshot) -> plan::Snapshot {
+    plan::Snapshot { fingerprint: fingerprint(snapshot), items: u32::try_from(snapshot.len()).unwrap_or(u32::MAX) }
+}

@@ -1,0 +1,91 @@
+//! What is done for jobs when nobody waits for it: long effects, scores that take effect, leases that ran out.
+
+use super::{span::Span, state::Inner};
+use crate::engine::Dataset;
+use fodder_policy::{Signal, residency::signal::UNSCORED};
+use std::{sync::Arc, time::Duration};
+
+/// How often leases and intervals are looked at while there are jobs.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Small steps that a policy does before readers are let in.
+const STEPS: usize = 256;
+
+impl Dataset {
+    /// Looks after jobs until the node stops.
+    pub(in crate::engine) fn tend_jobs(self: &Arc<Self>) {
+        let dataset = Arc::downgrade(self);
+        let jobs = Arc::clone(&self.jobs);
+        self.shared.spawn(async move {
+            loop {
+                let rest = async {
+                    match jobs.is_empty() {
+                        true => std::future::pending().await,
+                        false => tokio::time::sleep(INTERVAL).await,
+                    }
+                };
+                tokio::select! {
+                    () = jobs.work.notified() => {}
+                    () = rest => {}
+                }
+                let Some(dataset) = dataset.upgrade() else { return };
+                let tending = Arc::clone(&dataset);
+                if dataset.shared.mind.run(move || tending.tend()).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn tend(&self) {
+        self.expire_jobs();
+        self.send_all_effects();
+        self.apply_due_scores();
+        self.settle_policies();
+        self.stocks.iter().for_each(|(_, stock)| stock.holds.expire());
+    }
+
+    fn expire_jobs(&self) {
+        let gone = self.with_jobs(|inner, now| {
+            let gone = inner.machine.expire(now);
+            Ok(gone.into_iter().map(|gone| inner.forget(gone, &self.jobs.outbox)).collect::<Vec<_>>())
+        });
+        for gone in gone.into_iter().flatten() {
+            tracing::info!(dataset = self.config().name, job = gone.name, "a job was silent too long and is forgotten");
+            self.jobs.progress.notify_waiters();
+        }
+    }
+
+    /// Combines the scores of all jobs, if some are due, and gives them to the policies.
+    fn apply_due_scores(&self) {
+        let due = |inner: &mut Inner, now| {
+            let reported = inner.machine.take_scores(now);
+            Ok(reported.and_then(|reported| {
+                let snapshot = inner.snapshot_named(reported.snapshot().fingerprint)?;
+                Some((reported, snapshot))
+            }))
+        };
+        let Ok(Some((reported, snapshot))) = self.with_jobs(due) else { return };
+        let by_item = reported.combine();
+        let objects = self.objects();
+        let span = Span { snapshot: &snapshot, objects: &objects };
+        let mut by_piece = vec![f32::NEG_INFINITY; objects.pieces() as usize];
+        for (id, score) in by_item.iter().enumerate() {
+            for piece in span.pieces(id as u32) {
+                by_piece[piece as usize] = by_piece[piece as usize].max(*score);
+            }
+        }
+        by_piece.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = UNSCORED);
+        let by_piece: Arc<[f32]> = by_piece.into();
+        self.stocks.iter().for_each(|(_, stock)| stock.signal(Signal::Scores(Arc::clone(&by_piece))));
+        tracing::debug!(dataset = self.config().name, snapshot = %snapshot.id(), "new scores are in effect");
+    }
+
+    /// Lets the policies take in what signals told them, a little at a time.
+    fn settle_policies(&self) {
+        for (_, stock) in &self.stocks {
+            while stock.settle(STEPS) {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
