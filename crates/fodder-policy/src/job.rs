@@ -167,7 +167,11 @@ impl Jobs {
         let given = member.epoch_mut(epoch)?.next_batch((rank, number, count), look, most)?;
         member.observe(now, alone);
         let mut effects: Vec<Effect> = given.consumed.iter().copied().map(Effect::Consumed).collect();
+        let closed = member.arrive(rank, epoch, &mut effects);
         effects.extend(self.stage(job.seat(), epoch, &given.consumed));
+        if closed.is_some() {
+            effects.extend(self.review(job.seat()));
+        }
         Ok(Answer::Batch { items: given.items, effects })
     }
 
@@ -179,13 +183,13 @@ impl Jobs {
     /// Items were consumed that were read by id and not in batches (an epoch does one or the other, else the audit finds
     /// duplicates). Returns what should happen elsewhere.
     pub fn consumed(&mut self, job: JobId, epoch: u64, ids: &[u32], now: Duration) -> Result<Vec<Effect>> {
-        let open = self.member_mut(job, now)?.epoch_mut(epoch)?;
-        let plan = open.deal.plan().clone();
-        if let Some(id) = ids.iter().find(|&&id| !plan.contains(id)) {
-            return Err(Error::Invalid(format!("item {id} is not in the plan of epoch {epoch}: report planned items")));
-        }
-        let first = ids.iter().copied().filter(|&id| open.ledger.consume(&plan, id));
-        Ok(first.map(Effect::Consumed).collect())
+        let alone = self.members.len() == 1;
+        let member = self.member_mut(job, now)?;
+        let first = member.epoch_mut(epoch)?.consume(ids)?;
+        member.observe(now, alone);
+        let mut effects: Vec<Effect> = first.iter().copied().map(Effect::Consumed).collect();
+        effects.extend(self.stage(job.seat(), epoch, &first));
+        Ok(effects)
     }
 
     /// A job asks for one item outside its plan (iCache's clients do): itself, or in `approx` perhaps another.

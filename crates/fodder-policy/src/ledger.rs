@@ -17,7 +17,7 @@ use crate::{
     Error, Result,
     bits::Bits,
     plan::{Deal, Plan, Rest, Slice},
-    serving::{Kind, Served, Spent},
+    serving::{Kind, Served},
 };
 use account::{Account, Base};
 use lane::{Batch, Displacement, Lane};
@@ -122,9 +122,9 @@ impl Ledger {
         self.unacknowledged
     }
 
-    /// How many planned items were consumed or delivered.
-    pub fn delivered(&self) -> u32 {
-        self.consumed().saturating_add(self.unacknowledged.min(u64::from(u32::MAX)) as u32)
+    /// Whether the item at a position of the plan was consumed.
+    pub fn is_consumed(&self, position: u32) -> bool {
+        self.account.consumed.contains(position)
     }
 
     /// How many items a rank was delivered in all.
@@ -151,11 +151,6 @@ impl Ledger {
     /// What is needed to go on from here.
     pub fn checkpoint(&self, plan: &Plan) -> Checkpoint {
         Checkpoint::new(plan, self.account.clone(), self.base)
-    }
-
-    /// The substitutes that were acknowledged.
-    pub fn spent(&self) -> Spent {
-        self.account.spent()
     }
 
     /// Bytes of memory held.

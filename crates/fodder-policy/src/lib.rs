@@ -1,8 +1,14 @@
-//! Pure decisions about a cache: what stays, and later what answers and what comes next.
+//! Pure decisions about a cache: what stays, what answers, what comes next.
 //!
 //! Everything here is a synchronous state machine over dense ids. Nothing here does I/O, reads a clock,
 //! takes a lock or starts a thread: bytes, time and randomness are passed in, which is what lets the same
 //! code run under the engine and under a simulator.
+//!
+//! - [`residency`]: what stays in a cache, by piece.
+//! - [`serving`]: which item answers a job. [`plan`] is the order in which it asks, over a [`permutation`] that a seed
+//!   gives; [`ledger`] is what it has consumed. [`job`] puts these together, for all jobs of a dataset.
+//! - [`fetching`]: what to bring in before it is asked for.
+//! - [`sim`]: the same machines over synthetic jobs and traces.
 
 #![forbid(unsafe_code)]
 

@@ -72,7 +72,7 @@ impl Epoch {
         self.start + self.given
     }
 
-    /// How many items of it were consumed before a resume or given since.
+    /// How many items of it were consumed before a resume, or given since.
     pub(super) fn done(&self) -> u64 {
         u64::from(self.deal.plan().len() - self.deal.rest().len()) + self.given
     }
@@ -156,18 +156,32 @@ impl Epoch {
         self.ledger.acknowledge(self.deal.plan(), rank, number).map(drop)
     }
 
-    /// Whether the item is planned and was not given yet.
+    /// Items were consumed that were read by id; those for the first time.
+    pub(super) fn consume(&mut self, ids: &[u32]) -> Result<Vec<u32>> {
+        let plan = self.deal.plan();
+        if let Some(id) = ids.iter().find(|&&id| !plan.contains(id)) {
+            let epoch = plan.epoch();
+            return Err(Error::Invalid(format!("item {id} is not in the plan of epoch {epoch}: report planned items")));
+        }
+        let first: Vec<u32> = ids.iter().copied().filter(|&id| self.ledger.consume(plan, id)).collect();
+        self.given += first.len() as u64;
+        Ok(first)
+    }
+
+    /// Whether the item is planned, and was neither given nor consumed yet.
     pub(super) fn needs(&self, id: u32) -> bool {
-        self.deal.spot_of(id).is_some_and(|spot| !self.serving.is_given(spot))
+        self.deal.plan().position_of(id).is_some_and(|position| self.needs_at(position))
+    }
+
+    fn needs_at(&self, position: u32) -> bool {
+        let spot = self.deal.spot_at(position);
+        spot.is_some_and(|spot| !self.serving.is_given(spot)) && !self.ledger.is_consumed(position)
     }
 
     /// How many planned items come before the next use of an item, if the plans of this epoch or the next have it.
     pub(super) fn next_use(&self, id: u32) -> Option<u64> {
-        let plan = self.deal.plan();
-        let position = plan.position_of(id)?;
-        if let Some(spot) = self.deal.spot_at(position)
-            && !self.serving.is_given(spot)
-        {
+        let position = self.deal.plan().position_of(id)?;
+        if self.needs_at(position) {
             return self.deal.rest().index_of(position).map(|index| self.start + u64::from(index));
         }
         let position = self.following.as_ref()?.position_of(id)?;
@@ -185,7 +199,7 @@ impl Epoch {
                 return Some(Err(progress));
             }
             let position = rest.at((progress - self.start) as u32)?;
-            if self.deal.spot_at(position).is_some_and(|spot| !self.serving.is_given(spot)) {
+            if self.needs_at(position) {
                 return self.deal.plan().at(position).map(|id| upcoming(progress, id));
             }
         }

@@ -125,8 +125,8 @@ impl Member {
         Ok(Epoch::new(deal, self.introduction.mode, self.current.as_mut(), start))
     }
 
-    /// A rank is in an epoch. When all are in the current one, the one before is closed.
-    fn arrive(&mut self, rank: u32, epoch: u64, effects: &mut Vec<Effect>) -> Option<Audit> {
+    /// A rank is in an epoch. When all are in the current one, the one before is closed: how it went.
+    pub(super) fn arrive(&mut self, rank: u32, epoch: u64, effects: &mut Vec<Effect>) -> Option<Audit> {
         let current = self.current.as_mut().filter(|current| current.number() == epoch)?;
         if !current.arrive(rank) || self.before.is_none() {
             return None;
@@ -331,7 +331,7 @@ impl Member {
             introduction: self.introduction.clone(),
             epoch: current.map(Epoch::number),
             planned: current.map_or(0, |epoch| epoch.deal.plan().len()),
-            delivered: current.map_or(0, |epoch| epoch.ledger.delivered()),
+            delivered: current.map_or(0, |epoch| epoch.done().min(u64::from(u32::MAX)) as u32),
             consumed: current.map_or(0, |epoch| epoch.ledger.consumed()),
             rate: self.pace.rate(),
             seen: self.seen,

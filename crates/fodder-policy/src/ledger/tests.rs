@@ -5,7 +5,7 @@
 use super::*;
 use crate::{
     plan::{Order, Share, Snapshot, Uneven, generate},
-    serving::{Look, Mode, Serving},
+    serving::{Look, Mode, Serving, Spent},
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;

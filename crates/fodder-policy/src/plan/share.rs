@@ -63,8 +63,10 @@ impl Share {
             return None;
         }
         let place = u64::from(index) * u64::from(self.world) + u64::from(rank);
-        let pad = place >= u64::from(total);
-        Some(((place % u64::from(total)) as u32, pad))
+        match u32::try_from(place) {
+            Ok(place) if place < total => Some((place, false)),
+            _ => Some(((place % u64::from(total)) as u32, true)),
+        }
     }
 
     /// Who has a place, and where among its own. None if it is left out.

@@ -10,13 +10,13 @@
 use super::{Kind, Look, Served, Serving};
 use crate::{
     bits::Bits,
-    plan::{Deal, Slice, Spot},
+    plan::{Deal, Place, Slice, Spot},
     residency::IdSet,
 };
 
 /// How many newly planned items one answer looks at before it takes the next planned one instead: the bound of what one
 /// request can cost when a large window meets an empty cache.
-const LOOKS: u32 = 8_192;
+const LOOKS: usize = 8_192;
 
 /// The state of `reorder`: for each rank two bits an item.
 #[derive(Debug)]
@@ -52,25 +52,25 @@ impl Reorder {
 }
 
 impl Lane {
-    /// The index that answers next. There is one that was not given.
-    fn choose(&mut self, slice: &Slice<'_>, window: u32, look: &dyn Look) -> u32 {
-        let cached = |index| slice.at(index).is_some_and(|place| !place.pad && look.cached(place.id));
+    /// Who answers next. None when all were given.
+    fn choose(&mut self, slice: &Slice<'_>, window: u32, look: &dyn Look) -> Option<(u32, Place)> {
+        let cached = |index| slice.at(index).filter(|place| !place.pad && look.cached(place.id));
         while let Some(index) = self.ready.first() {
-            if cached(index) {
-                return index;
+            if let Some(place) = cached(index) {
+                return Some((index, place));
             }
             self.ready.remove(index);
         }
         // Whatever was given lies before the end of the window, so it holds `window` items that were not.
         let end = self.given.count().saturating_add(window).min(self.given.bound());
         self.seen = self.seen.max(self.head);
-        for index in (self.seen..end).take(LOOKS as usize) {
+        for index in (self.seen..end).take(LOOKS) {
             self.seen = index + 1;
-            if cached(index) {
-                return index;
+            if let Some(place) = cached(index) {
+                return Some((index, place));
             }
         }
-        self.head
+        slice.at(self.head).map(|place| (self.head, place))
     }
 
     /// Notes that an index was given; how many had been before it.
@@ -86,11 +86,7 @@ impl Lane {
 impl Serving for Reorder {
     fn next(&mut self, slice: &Slice<'_>, look: &dyn Look) -> Option<Served> {
         let lane = self.lanes.get_mut(slice.rank() as usize)?;
-        if lane.head == lane.given.bound() {
-            return None;
-        }
-        let index = lane.choose(slice, self.window, look);
-        let place = slice.at(index)?;
+        let (index, place) = lane.choose(slice, self.window, look)?;
         let in_place = lane.give(index) == index;
         let kind = match (place.pad, in_place) {
             (true, _) => Kind::Pad,

@@ -74,7 +74,19 @@ fn ranks_turn_the_epoch_each_in_its_time() {
     consume(&mut jobs, job, 1, 3..5);
     let last = jobs.begin(job, 1, 1, Order::Seed(5), NOW).unwrap();
     assert!(last.audit.unwrap().is_exact());
+    assert_eq!(jobs.begin(job, 1, 1, Order::Seed(5), NOW).unwrap().audit, None, "it was told");
     assert!(text(jobs.acknowledge(job, 0, 1, 4, NOW)).contains("epoch 0 of job \"a\" is over"));
+}
+
+#[test]
+fn a_rank_that_asks_without_a_word_has_turned_too() {
+    let mut jobs = jobs();
+    let job = started(&mut jobs, "a", 2);
+    jobs.begin(job, 0, 1, Order::Seed(5), NOW).unwrap();
+    let request = BatchRequest { job, epoch: 1, rank: 1, number: 0, count: 5 };
+    let Ok(Answer::Batch { effects, .. }) = jobs.next_batch(request, &|_| false, NOW) else { panic!("it is open") };
+    assert!(matches!(plan_of(&effects[5]), ("dropped", left) if left.len() == 100));
+    assert_eq!(jobs.audit(job, 0).unwrap().omissions, 100);
 }
 
 #[test]
@@ -131,11 +143,21 @@ fn a_job_that_never_acknowledges_meets_a_bound() {
 }
 
 #[test]
+fn a_batch_counts_for_what_the_epoch_still_has() {
+    let mut jobs = Jobs::new(SNAPSHOT, Settings { max_unacknowledged: 100, ..Settings::default() }, 1);
+    let job = started(&mut jobs, "a", 1);
+    assert_eq!(batch(&mut jobs, job, 0, 0, 1_000).0.len(), 100);
+}
+
+#[test]
 fn items_may_be_consumed_by_id() {
     let mut jobs = jobs();
     let job = started(&mut jobs, "a", 1);
     let ids: Vec<u32> = (0..100).collect();
-    assert_eq!(jobs.consumed(job, 0, &ids, NOW).unwrap().len(), 100);
+    assert_eq!(jobs.consumed(job, 0, &ids[50..], NOW).unwrap().len(), 50);
+    assert_eq!((jobs.pending(7, 20), jobs.pending(7, 70)), (1, 0));
+    assert_eq!(jobs.upcoming(job, 0).map(|next| next.unwrap().id < 50), Some(true));
+    assert_eq!(jobs.consumed(job, 0, &ids[..50], NOW).unwrap().len(), 50);
     assert_eq!(jobs.consumed(job, 0, &[3], NOW), Ok(vec![]));
     assert_eq!(jobs.audit(job, 0).unwrap().duplicates, 1);
     assert!(text(jobs.consumed(job, 0, &[4, 100], NOW)).contains("item 100 is not in the plan"));

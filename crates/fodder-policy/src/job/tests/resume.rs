@@ -74,6 +74,20 @@ fn what_is_replayed_after_a_roll_back_is_no_duplicate() {
 }
 
 #[test]
+fn a_roll_back_while_ranks_turn_closes_both_epochs() {
+    let mut jobs = jobs();
+    let job = started(&mut jobs, "a", 2);
+    let start = jobs.checkpoint(job).unwrap();
+    jobs.begin(job, 0, 1, Order::Seed(5), NOW).unwrap();
+    let resumed = resume(&mut jobs, job, None, 2, &start).unwrap();
+    let kinds: Vec<_> = resumed.effects.iter().map(|effect| plan_of(effect).0).collect();
+    assert_eq!(kinds, ["dropped", "dropped", "planned"]);
+    assert_eq!(jobs.pending(7, 3), 1);
+    let begun = jobs.begin(resumed.job, 0, 1, Order::Seed(5), NOW).unwrap();
+    assert_eq!(begun.effects.len(), 1, "there is no third epoch to close");
+}
+
+#[test]
 fn a_job_resumes_on_a_node_that_never_knew_it() {
     let mut before = jobs();
     let job = started(&mut before, "a", 2);

@@ -85,6 +85,8 @@ fn what_a_vanished_job_did_not_take_is_released() {
     expected.sort_unstable();
     assert_eq!(released, expected);
     assert!(!batch(&mut jobs, a, 0, 1, 10).1.iter().any(|effect| matches!(effect, Effect::Stage(_))));
+    jobs.leave(a).unwrap();
+    assert!(jobs.groups.is_empty(), "a group ends with its last job");
 }
 
 #[test]
