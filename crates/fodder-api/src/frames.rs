@@ -22,7 +22,13 @@
 //!   8 PING                                                                                     -> DONE
 //!   9 NEXT     16 job u64  24 epoch u64  32 number u64  40 rank u32  44 count u32
 //!              48 batches u64 that were consumed meanwhile ... (at most 1,024)                 -> BATCH, ITEM ...
-//!   target     0 kind u8 (0: item, 1: path)  1 id u64 | path utf-8
+//!  10 LOOKUP   16 path utf-8                                                                   -> ENTRIES (one)
+//!  11 LIST     16 snapshot [16] (zero: the newest)  32 rank u32  36 count u32  40 bytes of the path u32
+//!              44 path utf-8  .. behind utf-8                                                  -> ENTRIES
+//!  12 LEASE_OBJECT  16 object                                                                  -> LEASE
+//!  13 DESCRIBE 16 object                                                                       -> OBJECT
+//!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
+//!   object     0 slot u32  4 key [16]
 //!
 //! reply        0 bytes behind these 16 u32   4 request u32   8 kind u8   9 source u8   10 status u8   11 flags u8
 //!              12 index u32
@@ -34,6 +40,10 @@
 //!              56 offset u64  64 length u64  72 text if status is not 0
 //!   5 ERROR    16 text
 //!   6 BATCH    16 items u32 that follow, each as an ITEM  20 zero u32
+//!   7 ENTRIES  16 snapshot [16]  32 entries u32  36 end u8  37 zero [3]  40 entry ...
+//!     entry    0 directory u8  1 zero u8  2 bytes of the name u16  4 next u32  8 object  28 size u64
+//!              36 modified i64 (ns since 1970; the least number: not known)  44 name utf-8
+//!   8 OBJECT   16 cached bytes u64  24 version utf-8; `source` is the tier that has all of it
 //! ```
 //!
 //! `source` is a number of [`Source`](crate::Source), `delivery` one of [`Delivery`](crate::Delivery), `status` one of
@@ -42,6 +52,12 @@
 //! whole item's. For an object asked for by its path, `asked` and `served` are [`NO_ITEM`]. A failed item voids the parts
 //! of it that came before. The items of a NEXT are of the job's snapshot, whatever snapshot its handle was opened at. An
 //! ERROR answers a request as a whole; with request 0 it is about the connection, which ends behind it.
+//!
+//! LOOKUP and LIST speak of the newest snapshot, whatever the handle was opened at, or of the one that LIST names: a
+//! listing goes on at the `rank` that an entry of that snapshot gave as its `next`. If the node no longer keeps it, the
+//! listing goes on in the newest behind the name `behind` (a directory's has a slash at its end), and the answer says so.
+//! Requests that name an object are answered for exactly that version, or with `Stale`. A LEASE_OBJECT is answered with a
+//! file only if all of the object is in one tier, else with `Full`: it fetches nothing.
 //!
 //! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
 
@@ -52,10 +68,10 @@ mod lease;
 mod socket;
 
 pub use batch::{Batch, BatchItem};
-pub use client::{FrameClient, Opened};
+pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
-    BadFrame, BatchHead, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead, Request,
-    RequestHead, TargetRef,
+    BadFrame, BatchHead, EntriesHead, Entry, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, ObjectHead,
+    ObjectId, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
 };
 pub use lease::{Lease, LeaseCache, Leased};
 pub use socket::Socket;
@@ -74,6 +90,9 @@ pub const MAX_REQUEST_BYTES: u32 = (crate::MAX_IDS * 8) as u32;
 
 /// The most a reply may carry behind its head: a part of an item, and its own head.
 pub const MAX_REPLY_BYTES: u32 = (1 << 20) + 4096;
+
+/// The most entries of a directory in one answer.
+pub const MAX_ENTRIES: usize = 4096;
 
 /// The most leases one request may ask for: each brings a file descriptor, and the kernel takes 253 in one message.
 pub const MAX_LEASES: usize = 64;

@@ -6,6 +6,7 @@
 //! format. Nothing here knows of tiers, policies or doors.
 
 mod diff;
+mod directory;
 mod file;
 mod index;
 mod listing;
@@ -22,6 +23,7 @@ mod snapshot;
 mod source;
 mod version;
 
+pub use directory::{Child, Entry, Resume};
 pub use object::Objects;
 pub use snapshot::Snapshot;
 

@@ -15,7 +15,7 @@ mod stats;
 mod stock;
 
 pub use dataset::Dataset;
-pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, TierStatus, VerifyReport};
+pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};
 
 use crate::{
     Error, Result,

@@ -96,6 +96,16 @@ impl Origin {
         &self.source.identity
     }
 
+    /// When an object of this version was last written, in nanoseconds since 1970, if versions of this origin say so.
+    pub fn modified_ns(&self, version: &Version) -> Option<i64> {
+        if let Some(millis) = version.0.strip_prefix(Version::MTIME).and_then(|rest| rest.split('-').next()) {
+            return millis.parse::<i64>().ok()?.checked_mul(1_000_000);
+        }
+        // The ETag of a local file is inode, time and size.
+        let local = self.source.identity.starts_with("file://");
+        local.then(|| i64::from_str_radix(version.0.split('-').nth(1)?, 16).ok()).flatten()
+    }
+
     /// How many objects the last listing left out, because their names cannot be told or asked for.
     pub fn skipped(&self) -> u64 {
         self.source.skipped.load(Ordering::Relaxed)

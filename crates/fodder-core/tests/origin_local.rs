@@ -186,3 +186,15 @@ async fn every_spelling_of_a_directory_is_one_identity() {
     identities.dedup();
     assert_eq!(identities.len(), 1, "{identities:?}");
 }
+
+#[tokio::test]
+async fn a_version_tells_when_a_file_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = fs::File::create(dir.path().join("a")).unwrap();
+    let written = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(1_600_000_000_123_456_789);
+    file.set_modified(written).unwrap();
+    let origin = open(dir.path()).await;
+    assert_eq!(origin.modified_ns(&list(&origin).await[0].version), Some(1_600_000_000_123_456_789));
+    assert_eq!(origin.modified_ns(&Version("mtime:1600000000123-7".into())), Some(1_600_000_000_123_000_000));
+    assert_eq!(origin.modified_ns(&Version("\"d41d8cd98f00b204\"".into())), None);
+}

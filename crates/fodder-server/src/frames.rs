@@ -6,6 +6,7 @@
 mod connection;
 mod job;
 mod lease;
+mod object;
 mod output;
 
 use crate::NodeInfo;

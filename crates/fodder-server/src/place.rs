@@ -1,5 +1,6 @@
 //! Where the thing that a request names lies: a path or an id of a snapshot becomes a range of an object.
 
+use fodder_api::frames::ObjectId;
 use fodder_core::{
     Dataset, Error, Result,
     catalog::Snapshot,
@@ -33,6 +34,18 @@ impl Place {
     pub(crate) fn of_item(snapshot: &Snapshot, id: ItemId) -> Result<Self> {
         let item = snapshot.item(id)?;
         Ok(Self { object: item.object, range: item.range, item: Some(id), label: item.label })
+    }
+
+    /// One version of an object, if it is still in the catalog.
+    pub(crate) fn of_object(dataset: &Dataset, id: ObjectId) -> Result<Self> {
+        let (objects, object) = (dataset.objects(), ObjectSlot(id.slot));
+        if id.slot >= objects.len() || objects.key(object).0 != id.key {
+            let name = &dataset.config().name;
+            return Err(Error::Stale(format!(
+                "an object of dataset {name:?} is no longer what it was: look it up again"
+            )));
+        }
+        Ok(Self { object, range: 0..objects.size(object), item: None, label: None })
     }
 
     /// How many bytes it has.

@@ -1,5 +1,9 @@
 //! The blocking client of the framed protocol: one connection, one request at a time.
 
+mod object;
+
+pub use object::Entries;
+
 use super::{
     Batch, Hello, HelloReply, Kind, Lease, LeaseHead, Leased, MAX_LEASES, MAX_REPLY_BYTES, OpenedHead, ReplyHead,
     Request, codec::pack, lease::Returns, socket::Socket,
@@ -198,8 +202,13 @@ impl FrameClient {
 
     /// Takes an object as an open file.
     pub fn lease_path(&mut self, handle: u32, path: &str) -> Result<Leased> {
+        self.lease(Request::LeasePath { path }, handle)
+    }
+
+    /// The one lease a request asks for.
+    fn lease(&mut self, asked: Request<'_>, handle: u32) -> Result<Leased> {
         for _ in 0..2 {
-            let request = self.send(Request::LeasePath { path }, handle)?;
+            let request = self.send(asked, handle)?;
             if let Some(leased) = self.receive_lease(request, 0)?? {
                 return Ok(leased);
             }

@@ -1,11 +1,13 @@
 //! Frames to bytes and back: pure functions over slices. Nothing here reads, writes or allocates by what a length says.
 
+mod object;
 mod reply;
 mod request;
 
 pub(super) use request::pack;
 pub use {
-    reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, OpenedHead, ReplyHead},
+    object::{EntriesHead, Entry, ObjectId, ObjectInfo},
+    reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, ReplyHead},
     request::{Ids, Request, RequestHead, TargetRef},
 };
 

@@ -259,7 +259,12 @@ impl Snapshot {
         self.paths.get(rank)
     }
 
-    fn first_path_not_before(&self, path: &[u8], name: &mut Vec<u8>) -> u32 {
+    /// The objects its slots are of.
+    pub(super) fn object_table(&self) -> &Objects {
+        &self.objects
+    }
+
+    pub(super) fn first_path_not_before(&self, path: &[u8], name: &mut Vec<u8>) -> u32 {
         self.paths.partition_point(|slot| {
             self.objects.read_path(slot, name);
             name.as_slice() < path

@@ -3,6 +3,7 @@
 
 mod classes;
 mod damage;
+mod directory;
 mod model;
 mod shards;
 

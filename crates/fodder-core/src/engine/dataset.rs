@@ -2,7 +2,7 @@
 //! beside reading (which is in `read.rs`).
 
 use super::{
-    DatasetStats, DatasetStatus, EvictReport, VerifyReport,
+    DatasetStats, DatasetStatus, EvictReport, Residence, VerifyReport,
     flight::Flights,
     hold::Reason,
     job::{Notices, State},
@@ -150,6 +150,20 @@ impl Dataset {
     async fn lease_on_disk_thread(self: &Arc<Self>, object: ObjectSlot) -> Result<Option<Lease>> {
         let dataset = Arc::clone(self);
         self.shared.reads.run(move || dataset.try_lease(object)).await?
+    }
+
+    /// How much of an object is cached, and in which tier if one has all of it.
+    pub fn residence(&self, object: ObjectSlot) -> Residence {
+        let first = self.objects.load().first_piece(object).0;
+        let pieces = || (first..first + self.piece_count(object)).map(PieceId);
+        let cached = pieces().filter(|piece| self.holds(*piece)).map(|piece| u64::from(self.piece_len(piece)));
+        let whole = self.stocks.iter().find(|(_, stock)| pieces().all(|piece| stock.shelf.has(piece)));
+        Residence { cached_bytes: cached.sum(), whole: whole.map(|(_, stock)| stock.medium) }
+    }
+
+    /// When an object was last written, in nanoseconds since 1970, if the origin's versions say so.
+    pub fn modified_ns(&self, object: ObjectSlot) -> Option<i64> {
+        self.origin.modified_ns(&self.objects.load().version(object))
     }
 
     /// Looks for new, changed and removed objects; what is gone is the first to make room.

@@ -164,6 +164,15 @@ pub struct EngineStatus {
     pub budget_used_bytes: u64,
 }
 
+/// How much of an object is cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Residence {
+    /// Bytes of it that some tier has.
+    pub cached_bytes: u64,
+    /// The fastest tier that has all of it.
+    pub whole: Option<crate::config::Medium>,
+}
+
 /// What an eviction by hand did.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct EvictReport {

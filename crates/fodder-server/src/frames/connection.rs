@@ -5,7 +5,7 @@
 
 use super::{
     Door,
-    lease::Leases,
+    lease::{Fetch, Leases},
     output::{Output, PART_BYTES, error_head, text_of},
 };
 use crate::{
@@ -183,18 +183,29 @@ impl Connection {
                 let ids: Vec<u64> = ids.iter().collect();
                 self.opened(&head).and_then(|open| {
                     let places = ids.iter().map(|id| (*id, Place::of_item(&open.1, *id))).collect();
-                    self.lease(head.request, &open.0, places)
+                    self.lease(head.request, &open.0, places, Fetch::Missing)
                 })
             }
             Request::LeasePath { path } => self.opened(&head).and_then(|open| {
                 let place = Place::of_path(&open.0, &open.1, path);
-                self.lease(head.request, &open.0, vec![(NO_ITEM, place)])
+                self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Missing)
             }),
             Request::Return { leases } => {
                 leases.iter().for_each(|lease| self.leases.give_back(lease));
                 Ok(Ok(()))
             }
             Request::Ping => Ok(self.done(head.request)),
+            Request::Lookup { path } => self.opened(&head).and_then(|open| self.lookup(head.request, &open.0, path)),
+            Request::List { path, snapshot, rank, behind, count } => self.opened(&head).and_then(|open| {
+                self.list(head.request, &open.0, path, (snapshot.map(SnapshotId), rank, behind), count)
+            }),
+            Request::LeaseObject { object } => self.opened(&head).and_then(|open| {
+                let place = Place::of_object(&open.0, object);
+                self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Nothing)
+            }),
+            Request::Describe { object } => {
+                self.opened(&head).and_then(|open| self.describe(head.request, &open.0, object))
+            }
             Request::Next { batch, acknowledged } => {
                 self.opened(&head).and_then(|open| self.next_batch(head.request, open.0, batch, acknowledged))
             }
@@ -246,6 +257,7 @@ impl Connection {
         match target {
             TargetRef::Path(path) => Place::of_path(&open.0, &open.1, path),
             TargetRef::Item(item) => Place::of_item(&open.1, item),
+            TargetRef::Object(object) => Place::of_object(&open.0, object),
         }
     }
 

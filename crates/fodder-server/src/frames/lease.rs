@@ -26,6 +26,15 @@ type Key = (usize, ObjectSlot);
 /// What came of leasing objects, and where their bytes came from.
 type Fetched = HashMap<ObjectSlot, Result<(Source, Arc<Lease>)>>;
 
+/// What a request for leases does about objects that are not whole in a tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fetch {
+    /// Fetches what is missing.
+    Missing,
+    /// Refuses the lease.
+    Nothing,
+}
+
 struct Held {
     key: Key,
     _dataset: Arc<Dataset>,
@@ -67,6 +76,7 @@ impl Connection {
         request: u32,
         dataset: &Arc<Dataset>,
         places: Vec<(u64, Result<Place>)>,
+        fetch: Fetch,
     ) -> Result<Result<(), End>> {
         if !self.socket.carries_descriptors() {
             let socket = self.door.info.addresses.socket.as_ref();
@@ -74,7 +84,7 @@ impl Connection {
             let text = format!("leases need the node's Unix socket ({socket}); this connection is TCP");
             return Err(Error::Invalid(text));
         }
-        let fetched = match self.fetch(dataset, &places) {
+        let fetched = match self.fetch(dataset, &places, fetch) {
             Ok(fetched) => fetched,
             Err(end) => return Ok(Err(end)),
         };
@@ -82,7 +92,7 @@ impl Connection {
     }
 
     /// Leases the objects that are not held yet: at once what is whole in a tier, then the others, several at a time.
-    fn fetch(&self, dataset: &Arc<Dataset>, places: &[(u64, Result<Place>)]) -> Result<Fetched, End> {
+    fn fetch(&self, dataset: &Arc<Dataset>, places: &[(u64, Result<Place>)], fetch: Fetch) -> Result<Fetched, End> {
         let objects = places.iter().filter_map(|(_, place)| place.as_ref().ok()).map(|place| place.object);
         let wanted: HashSet<_> =
             objects.filter(|object| !self.leases.by_object.contains_key(&key(dataset, *object))).collect();
@@ -95,6 +105,9 @@ impl Connection {
             match dataset.try_lease(object).transpose() {
                 Some(lease) => {
                     drop(fetched.insert(object, lease.map(|lease| (Source::Tier(lease.medium), Arc::new(lease)))))
+                }
+                None if fetch == Fetch::Nothing => {
+                    fetched.insert(object, Err(Error::Full("the object is not whole in one tier".into())));
                 }
                 None => cold.push(object),
             }

@@ -7,4 +7,5 @@ mod grpc;
 mod hostile;
 mod lease;
 mod lifecycle;
+mod object;
 mod setup;

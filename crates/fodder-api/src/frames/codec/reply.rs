@@ -1,6 +1,6 @@
 //! What a node answers.
 
-use super::{Result, bad, u32_at, u64_at};
+use super::{EntriesHead, Result, bad, u32_at, u64_at};
 use crate::{Delivery, Source, frames::MAX_REPLY_BYTES, v1::ErrorCode};
 
 /// What a reply frame is.
@@ -19,6 +19,10 @@ pub enum Kind {
     Error = 5,
     /// How many items follow.
     Batch = 6,
+    /// Entries of a directory.
+    Entries = 7,
+    /// What is known of an object.
+    Object = 8,
 }
 
 /// Flags of a reply.
@@ -88,6 +92,8 @@ impl ReplyHead {
             4 => Kind::Lease,
             5 => Kind::Error,
             6 => Kind::Batch,
+            7 => Kind::Entries,
+            8 => Kind::Object,
             _ => return bad("a reply that this version does not know"),
         };
         let least = match kind {
@@ -95,6 +101,8 @@ impl ReplyHead {
             Kind::Item => ItemHead::BYTES,
             Kind::Lease => LeaseHead::BYTES,
             Kind::Batch => BatchHead::BYTES,
+            Kind::Entries => EntriesHead::BYTES,
+            Kind::Object => ObjectHead::BYTES,
             Kind::Done | Kind::Error => 0,
         };
         if (body_bytes as usize) < least || bytes[11] > 7 {
@@ -258,5 +266,27 @@ impl LeaseHead {
             offset: u64_at(bytes, 40),
             length: u64_at(bytes, 48),
         }
+    }
+}
+
+/// What follows the head of an OBJECT, before its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectHead {
+    /// Bytes of it that are cached.
+    pub cached_bytes: u64,
+}
+
+impl ObjectHead {
+    /// Bytes of it.
+    pub const BYTES: usize = 8;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        self.cached_bytes.to_le_bytes()
+    }
+
+    /// From what was received.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        Self { cached_bytes: u64::from_le_bytes(*bytes) }
     }
 }

@@ -1,6 +1,6 @@
 //! What a client asks.
 
-use super::{Result, bad, u32_at, u64_at};
+use super::{ObjectId, Result, bad, u32_at, u64_at};
 use crate::{
     MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Target,
     frames::{MAX_LEASES, MAX_REQUEST_BYTES},
@@ -16,6 +16,10 @@ pub(super) const LEASE_PATH: u8 = 6;
 pub(super) const RETURN: u8 = 7;
 pub(super) const PING: u8 = 8;
 pub(super) const NEXT: u8 = 9;
+pub(super) const LOOKUP: u8 = 10;
+pub(super) const LIST: u8 = 11;
+pub(super) const LEASE_OBJECT: u8 = 12;
+pub(super) const DESCRIBE: u8 = 13;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +55,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=NEXT).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=DESCRIBE).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -98,6 +102,8 @@ pub enum TargetRef<'a> {
     Path(&'a str),
     /// The item with an id.
     Item(u64),
+    /// One version of one object.
+    Object(ObjectId),
 }
 
 impl<'a> From<&'a Target> for TargetRef<'a> {
@@ -159,6 +165,34 @@ pub enum Request<'a> {
         /// The numbers of batches of the same rank and epoch that were consumed meanwhile.
         acknowledged: Ids<'a>,
     },
+    /// Asks what lies at a path.
+    Lookup {
+        /// Without slashes at its ends; empty: the root.
+        path: &'a str,
+    },
+    /// Asks for entries of a directory.
+    List {
+        /// Its path, without slashes at its ends; empty: the root.
+        path: &'a str,
+        /// Of which snapshot; None: the newest.
+        snapshot: Option<[u8; 16]>,
+        /// Where in the snapshot to go on; 0: at the beginning.
+        rank: u32,
+        /// The name to go on behind if the snapshot is no longer kept.
+        behind: &'a str,
+        /// At most so many.
+        count: u32,
+    },
+    /// Asks for the file of an object that is cached.
+    LeaseObject {
+        /// Which.
+        object: ObjectId,
+    },
+    /// Asks what is known of an object.
+    Describe {
+        /// Which.
+        object: ObjectId,
+    },
 }
 
 /// A path or a name: text of a bounded length.
@@ -167,6 +201,11 @@ fn text(bytes: &[u8], most: usize) -> Result<&str> {
         return bad(format!("a path or name of {} bytes, and {most} are allowed", bytes.len()));
     }
     std::str::from_utf8(bytes).or_else(|_| bad("a path or name that is not UTF-8"))
+}
+
+fn object(bytes: &[u8]) -> Result<ObjectId> {
+    let bytes = bytes.try_into().or_else(|_| bad("an object cut short or too long"))?;
+    Ok(ObjectId::decode(bytes))
 }
 
 /// The longest name of a dataset in a request.
@@ -193,6 +232,7 @@ impl<'a> Request<'a> {
                 let target = match target.split_first() {
                     Some((0, id)) if id.len() == 8 => TargetRef::Item(u64_at(id, 0)),
                     Some((1, path)) => TargetRef::Path(text(path, MAX_PATH_BYTES)?),
+                    Some((2, id)) => TargetRef::Object(object(id)?),
                     _ => return bad("a read of nothing"),
                 };
                 Self::Read { target, offset: u64_at(head, 0), length: u64_at(head, 8) }
@@ -212,6 +252,23 @@ impl<'a> Request<'a> {
                 };
                 Self::Next { batch, acknowledged: Ids::decode(acknowledged, MAX_ACKNOWLEDGED)? }
             }
+            LOOKUP => Self::Lookup { path: text(body, MAX_PATH_BYTES)? },
+            LIST => {
+                let Some((head, names)) = body.split_at_checked(28) else { return bad("a list cut short") };
+                let Some((path, behind)) = names.split_at_checked(u32_at(head, 24) as usize) else {
+                    return bad("a list cut short");
+                };
+                let snapshot = <[u8; 16]>::try_from(&head[..16]).expect("sixteen bytes");
+                Self::List {
+                    path: text(path, MAX_PATH_BYTES)?,
+                    snapshot: (snapshot != [0; 16]).then_some(snapshot),
+                    rank: u32_at(head, 16),
+                    behind: text(behind, MAX_PATH_BYTES)?,
+                    count: u32_at(head, 20),
+                }
+            }
+            LEASE_OBJECT => Self::LeaseObject { object: object(body)? },
+            DESCRIBE => Self::Describe { object: object(body)? },
             _ => return bad("a request that this version does not know"),
         })
     }
@@ -244,6 +301,10 @@ impl<'a> Request<'a> {
                         out.push(1);
                         out.extend_from_slice(path.as_bytes());
                     }
+                    TargetRef::Object(object) => {
+                        out.push(2);
+                        out.extend_from_slice(&object.encode());
+                    }
                 }
                 READ
             }
@@ -268,6 +329,27 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(&batch.count.to_le_bytes());
                 out.extend_from_slice(acknowledged.0);
                 NEXT
+            }
+            Self::Lookup { path } => {
+                out.extend_from_slice(path.as_bytes());
+                LOOKUP
+            }
+            Self::List { path, snapshot, rank, behind, count } => {
+                out.extend_from_slice(&snapshot.unwrap_or_default());
+                for number in [*rank, *count, path.len() as u32] {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                out.extend_from_slice(path.as_bytes());
+                out.extend_from_slice(behind.as_bytes());
+                LIST
+            }
+            Self::LeaseObject { object } => {
+                out.extend_from_slice(&object.encode());
+                LEASE_OBJECT
+            }
+            Self::Describe { object } => {
+                out.extend_from_slice(&object.encode());
+                DESCRIBE
             }
         };
         let body_bytes = (out.len() - start - RequestHead::BYTES) as u32;

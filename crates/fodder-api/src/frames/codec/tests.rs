@@ -47,6 +47,15 @@ proptest! {
             Request::Return { leases: ids },
             Request::Ping,
             Request::Next { batch, acknowledged: ids },
+            Request::Lookup { path: &path },
+            Request::List {
+                path: &path, behind: &name, snapshot: snapshot.filter(|id| *id != [0; 16]), rank, count: handle,
+            },
+            Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
+            Request::Describe { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
+            Request::Read {
+                target: TargetRef::Object(ObjectId { slot: rank, key: [7; 16] }), offset, length,
+            },
         ] {
             round_trip(request, number, handle);
         }
@@ -55,11 +64,12 @@ proptest! {
     #[test]
     fn heads_are_decoded_as_they_were_encoded(
         numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
-        kind in 1u8..=6, source in 0i32..=6, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        kind in 1u8..=8, source in 0i32..=6, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
         snapshot: [u8; 16],
     ) {
         let [asked, served, size, lease, object_bytes, offset] = numbers;
-        let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error, Kind::Batch];
+        let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error, Kind::Batch, Kind::Entries,
+            Kind::Object];
         let head = ReplyHead {
             body_bytes: body,
             request,
@@ -76,6 +86,10 @@ proptest! {
         assert_eq!(LeaseHead::decode(&lease.encode()), lease);
         let batch = BatchHead { items: index };
         assert_eq!(BatchHead::decode(&batch.encode()), batch);
+        let object = ObjectHead { cached_bytes: size };
+        assert_eq!(ObjectHead::decode(&object.encode()), object);
+        let entries = EntriesHead { snapshot, count: index, end: flags.0 };
+        assert_eq!(EntriesHead::decode(&entries.encode()), entries);
         let opened = OpenedHead { handle: label, objects: index, snapshot, items: size };
         assert_eq!(OpenedHead::decode(&opened.encode()), opened);
     }
@@ -85,7 +99,8 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
     ) {
         let _ = Request::decode(op, &bytes);
-        let _ = Request::decode(op % 11, &bytes);
+        let _ = Request::decode(op % 15, &bytes);
+        let _ = Entry::decode(&mut bytes.as_slice());
         let _ = RequestHead::decode(&head);
         let _ = ReplyHead::decode(&head);
         let _ = Hello::decode(&hello);
@@ -117,4 +132,29 @@ fn lengths_beyond_the_bounds_are_refused() {
     assert!(Request::decode(NEXT, &vec![0; 40 + MAX_ACKNOWLEDGED * 8]).is_err());
     assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, 31).encode()).is_err());
     assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, MAX_REPLY_BYTES as usize + 1).encode()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn entries_are_decoded_one_behind_the_other(
+        all in proptest::collection::vec((text(255), any::<Option<(u32, [u8; 16], u64, Option<i64>)>>(), any::<u32>()), 0..8),
+    ) {
+        let mut bytes = Vec::new();
+        let entry = |(name, object, next): &'_ (String, Option<(u32, [u8; 16], u64, Option<i64>)>, u32)| {
+            let object = object.map(|(slot, key, size, time)| ObjectInfo {
+                id: ObjectId { slot, key },
+                size,
+                modified_ns: time.filter(|time| *time != i64::MIN),
+            });
+            (name.clone(), object, *next)
+        };
+        for (name, object, next) in all.iter().map(entry) {
+            Entry { name: &name, object, next }.encode(&mut bytes);
+        }
+        let mut rest = bytes.as_slice();
+        for (name, object, next) in all.iter().map(entry) {
+            assert_eq!(Entry::decode(&mut rest).unwrap(), Entry { name: &name, object, next });
+        }
+        assert!(rest.is_empty());
+    }
 }

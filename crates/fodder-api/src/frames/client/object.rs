@@ -1,0 +1,120 @@
+//! Directories, and objects by their version: what a mount asks.
+
+use super::{FrameClient, strange};
+use crate::{
+    Error, MAX_PATH_BYTES, Result, Source,
+    frames::{Batch, EntriesHead, Entry, Kind, Leased, ObjectHead, ObjectId, Request, TargetRef, codec::BadFrame},
+};
+
+/// A page of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// The snapshot it is of.
+    pub snapshot: [u8; 16],
+    /// Nothing is behind it.
+    pub end: bool,
+    count: u32,
+    packed: Vec<u8>,
+}
+
+impl Entries {
+    fn new(body: Vec<u8>) -> Result<Self, BadFrame> {
+        let head = body[..EntriesHead::BYTES].try_into().expect("a checked length");
+        let EntriesHead { snapshot, count, end } = EntriesHead::decode(head);
+        let entries = Self { snapshot, end, count, packed: body };
+        let mut rest = entries.behind_head();
+        for _ in 0..count {
+            Entry::decode(&mut rest)?;
+        }
+        if rest.is_empty() { Ok(entries) } else { Err(BadFrame("entries with something behind them".into())) }
+    }
+
+    fn behind_head(&self) -> &[u8] {
+        self.packed.get(EntriesHead::BYTES..).unwrap_or_default()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// In path order.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut rest = self.behind_head();
+        (0..self.count).map(move |_| Entry::decode(&mut rest).expect("decoded before"))
+    }
+}
+
+impl FrameClient {
+    /// What lies at a path of the newest snapshot, as the one entry of a page; [`Error::NotFound`] if nothing does.
+    pub fn lookup(&mut self, handle: u32, path: &str) -> Result<Entries> {
+        check(path)?;
+        let request = self.send(Request::Lookup { path }, handle)?;
+        self.entries(request)
+    }
+
+    /// Up to `count` entries of a directory. A first page is of the newest snapshot; the next begins with the snapshot
+    /// of the page before, and with `next` and the name of its last entry (with a slash behind a directory's).
+    pub fn list(
+        &mut self,
+        handle: u32,
+        path: &str,
+        snapshot: Option<[u8; 16]>,
+        from: (u32, &str),
+        count: u32,
+    ) -> Result<Entries> {
+        let (rank, behind) = from;
+        check(path)?;
+        check(behind)?;
+        let request = self.send(Request::List { path, snapshot, rank, behind, count }, handle)?;
+        self.entries(request)
+    }
+
+    /// Takes an object's file if all of the object is in one tier; [`Error::Full`] if it is not.
+    pub fn lease_object(&mut self, handle: u32, object: ObjectId) -> Result<Leased> {
+        self.lease(Request::LeaseObject { object }, handle)
+    }
+
+    /// Reads a range of one version of an object into `batch`, as its one item; a `length` of 0 means to the end.
+    pub fn read_object(
+        &mut self,
+        handle: u32,
+        object: ObjectId,
+        offset: u64,
+        length: u64,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let request = self.send(Request::Read { target: TargetRef::Object(object), offset, length }, handle)?;
+        self.receive_into(request, Some(1), batch)
+    }
+
+    /// How many bytes of an object are cached, the tier that has all of it, and its version.
+    pub fn describe(&mut self, handle: u32, object: ObjectId) -> Result<(u64, Option<Source>, String)> {
+        let request = self.send(Request::Describe { object }, handle)?;
+        let (head, body) = self.frame(request)?;
+        if head.kind != Kind::Object {
+            return Err(self.broken_by(strange()));
+        }
+        let (object, version) = body.split_at(ObjectHead::BYTES);
+        let object = ObjectHead::decode(object.try_into().expect("a checked length"));
+        let source = Some(head.source).filter(|source| *source != Source::Unspecified);
+        Ok((object.cached_bytes, source, String::from_utf8_lossy(version).into_owned()))
+    }
+
+    fn entries(&mut self, request: u32) -> Result<Entries> {
+        let body = self.reply(request, Kind::Entries)?;
+        Entries::new(body).map_err(|bad| self.broken_by(Error::Internal(format!("the node sent {bad}"))))
+    }
+}
+
+fn check(path: &str) -> Result<()> {
+    match path.len() {
+        0..=MAX_PATH_BYTES => Ok(()),
+        _ => Err(Error::Invalid(format!("the path has more than {MAX_PATH_BYTES} bytes"))),
+    }
+}

@@ -1,0 +1,84 @@
+//! The tree that a snapshot shows, against a naive one.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Name to whether it is a directory, of what lies directly below a directory.
+fn naive(paths: &[String], directory: &str) -> Option<BTreeMap<String, bool>> {
+    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+    let mut entries = BTreeMap::new();
+    for rest in paths.iter().filter_map(|path| path.strip_prefix(&prefix)) {
+        let (name, is_directory) = rest.split_once('/').map_or((rest, false), |(name, _)| (name, true));
+        *entries.entry(name.to_owned()).or_default() |= is_directory;
+    }
+    (directory.is_empty() || !entries.is_empty()).then_some(entries)
+}
+
+/// A whole directory, in pages.
+fn walk(snapshot: &Snapshot, directory: &str, page: usize, by_name: bool) -> Option<Vec<Entry>> {
+    let (mut all, mut at): (Vec<Entry>, Option<(u32, String)>) = (Vec::new(), None);
+    loop {
+        let from = match &at {
+            None => Resume::Rank(0),
+            Some((_, name)) if by_name => Resume::Name(name),
+            Some((rank, _)) => Resume::Rank(*rank),
+        };
+        let entries = snapshot.children(directory, from, page)?;
+        let Some(last) = entries.last() else { return Some(all) };
+        let slash = if last.child == Child::Directory { "/" } else { "" };
+        at = Some((last.next, format!("{}{slash}", last.name)));
+        assert!(last.next > 0);
+        all.extend(entries);
+    }
+}
+
+fn check(paths: Vec<String>) {
+    let (dir, source) = (scratch(), Memory::default());
+    paths.iter().for_each(|path| source.put_size(path, "1", 1));
+    let catalog = build(dir.path(), "files", &source).unwrap();
+    let (snapshot, objects) = (catalog.current(), catalog.objects());
+    let mut directories: Vec<String> =
+        paths.iter().flat_map(|path| path.match_indices('/').map(|(at, _)| path[..at].to_owned())).collect();
+    directories.extend([String::new(), "no such".into(), "a/no".into()]);
+    for directory in &directories {
+        let expected = naive(&paths, directory);
+        for (page, by_name) in [(1, false), (1, true), (3, false), (3, true), (1000, false)] {
+            let found = walk(&snapshot, directory, page, by_name);
+            let found = found.map(|entries| {
+                let count = entries.len();
+                let map: BTreeMap<_, _> =
+                    entries.into_iter().map(|entry| (entry.name, entry.child == Child::Directory)).collect();
+                assert_eq!(map.len(), count, "an entry twice in {directory:?} of {paths:?}");
+                map
+            });
+            assert_eq!(found, expected, "{directory:?} in pages of {page} of {paths:?}");
+        }
+    }
+    for path in paths.iter().chain(&directories) {
+        match snapshot.find(path) {
+            Some(Child::Object(slot)) => assert_eq!(&objects.path(slot), path),
+            Some(Child::Directory) => assert!(naive(&paths, path).is_some()),
+            None => assert!(!paths.contains(path) && naive(&paths, path).is_none()),
+        }
+    }
+    for rank in [0, 1, u32::MAX] {
+        let _ = snapshot.children("a", Resume::Rank(rank), 2);
+    }
+}
+
+#[test]
+fn an_object_is_hidden_by_a_directory_of_its_name_and_by_nothing_else() {
+    let paths = ["a", "a!", "a.txt", "a/b", "a0", "b", "b-", "b0", "c/d", "c/d/e", "c/d.e"];
+    check(paths.iter().map(|path| (*path).to_owned()).collect());
+    check(Vec::new());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn a_directory_in_pages_is_what_a_naive_walk_sees(
+        paths in prop::collection::btree_set("[a-c!.0]{1,2}(/[ab.0é]{1,2}){0,3}", 0..60),
+    ) {
+        check(paths.into_iter().collect());
+    }
+}

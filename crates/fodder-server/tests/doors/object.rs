@@ -1,0 +1,100 @@
+//! Directories and versions of objects, as a mount asks for them.
+
+use crate::setup::{Bench, NAME, blocking, bytes};
+use fodder_api::{
+    Error, Source,
+    frames::{Batch, FrameClient, ObjectId},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_is_listed_in_pages_and_goes_on_after_its_snapshot_is_gone() {
+    let mut bench = Bench::start().await;
+    let address = bench.unix();
+    let (mut client, handle, first) = blocking(move || {
+        let mut client = FrameClient::connect(&address).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        let root = client.list(handle, "", None, (0, ""), 100).unwrap();
+        let names: Vec<_> = root.iter().map(|entry| (entry.name.to_owned(), entry.object.is_none())).collect();
+        assert_eq!(names, [("ant".into(), true), ("bee".into(), true), ("cat".into(), true)]);
+        assert!(root.end);
+        let first = client.list(handle, "bee", None, (0, ""), 3).unwrap();
+        assert!(!first.end && first.len() == 3);
+        assert!(matches!(client.list(handle, "bee/nothing", None, (0, ""), 3), Err(Error::NotFound(_))));
+        (client, handle, first)
+    })
+    .await;
+    // More refreshes than snapshots are kept.
+    let dataset = bench.engine.dataset(NAME).unwrap();
+    for number in 0..5 {
+        std::fs::write(bench.dir.path().join(format!("origin/new-{number}")), b"new").unwrap();
+        dataset.refresh().await.unwrap();
+    }
+    blocking(move || {
+        let mut names: Vec<String> = first.iter().map(|entry| entry.name.to_owned()).collect();
+        let last = first.iter().last().unwrap();
+        let rest = client.list(handle, "bee", Some(first.snapshot), (last.next, last.name), 100).unwrap();
+        assert_ne!(rest.snapshot, first.snapshot);
+        names.extend(rest.iter().map(|entry| entry.name.to_owned()));
+        assert_eq!(names, (0..8).map(|number| format!("{number:03}.jpg")).collect::<Vec<_>>());
+        let new = client.lookup(handle, "new-4").unwrap();
+        assert_eq!(new.iter().next().unwrap().object.unwrap().size, 3);
+        assert!(client.lookup(handle, "cat").unwrap().iter().next().unwrap().object.is_none());
+        assert!(matches!(client.lookup(handle, "dog"), Err(Error::NotFound(_))));
+    })
+    .await;
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
+    let mut bench = Bench::start().await;
+    let (address, expected) = (bench.unix(), bench.files["bee/005.jpg"].clone());
+    let (mut client, handle, object) = blocking(move || {
+        let mut client = FrameClient::connect(&address).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        let found = client.lookup(handle, "bee/005.jpg").unwrap();
+        let object = found.iter().next().unwrap().object.unwrap();
+        assert_eq!(object.size, expected.len() as u64);
+        assert!(object.modified_ns.is_some());
+        assert!(matches!(client.lease_object(handle, object.id), Err(Error::Full(_))));
+        assert_eq!(client.describe(handle, object.id).unwrap().0, 0);
+        let mut batch = Batch::new();
+        client.read_object(handle, object.id, 10, 100, &mut batch).unwrap();
+        assert_eq!(batch.get(0).unwrap().data.unwrap(), &expected[10..110]);
+        client.read_object(handle, object.id, 0, 0, &mut batch).unwrap();
+        assert!(batch.get(0).unwrap().data.unwrap() == expected);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let leased = loop {
+            match client.lease_object(handle, object.id) {
+                Err(Error::Full(_)) if std::time::Instant::now() < deadline => std::thread::yield_now(),
+                leased => break leased.unwrap(),
+            }
+        };
+        assert!(leased.read().unwrap() == expected);
+        let (cached, tier, version) = client.describe(handle, object.id).unwrap();
+        assert_eq!((cached, tier), (object.size, Some(Source::TierSsd)));
+        assert!(version.starts_with('"'), "{version}");
+        for wrong in [ObjectId { slot: u32::MAX, ..object.id }, ObjectId { key: [1; 16], ..object.id }] {
+            assert!(matches!(client.lease_object(handle, wrong), Err(Error::Stale(_))));
+            assert!(matches!(client.read_object(handle, wrong, 0, 0, &mut batch), Err(Error::Stale(_))));
+        }
+        (client, handle, object.id)
+    })
+    .await;
+    let path = bench.dir.path().join("origin/bee/005.jpg");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, bytes(77, 5000)).unwrap();
+    let dataset = bench.engine.dataset(NAME).unwrap();
+    dataset.refresh().await.unwrap();
+    dataset.evict("").await.unwrap();
+    blocking(move || {
+        let now = client.lookup(handle, "bee/005.jpg").unwrap().iter().next().unwrap().object.unwrap();
+        assert_ne!(now.id, object);
+        assert_eq!(now.size, 5000);
+        let mut batch = Batch::new();
+        client.read_object(handle, now.id, 0, 0, &mut batch).unwrap();
+        assert!(batch.get(0).unwrap().data.unwrap() == bytes(77, 5000));
+    })
+    .await;
+    bench.stop().await;
+}
