@@ -8,7 +8,7 @@ use fodder_core::{
     Dataset, Error, Result,
     config::Medium,
     engine::Source,
-    job::{BatchRequest, Introduction, Status},
+    job::{Introduction, JobId, Status},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -62,10 +62,10 @@ pub(crate) fn introduction(request: v1::IntroduceRequest) -> Result<Introduction
     })
 }
 
-/// Tells a job's rank's batches that were consumed.
+/// Tells which batches a job's rank has consumed in an epoch.
 pub(crate) fn acknowledge(
     dataset: &Arc<Dataset>,
-    BatchRequest { job, epoch, rank, .. }: BatchRequest,
+    (job, epoch, rank): (JobId, u64, u32),
     mut numbers: impl Iterator<Item = u64>,
 ) -> Result<()> {
     numbers.try_for_each(|number| dataset.jobs().acknowledge(job, epoch, rank, number))

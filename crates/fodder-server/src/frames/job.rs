@@ -25,7 +25,7 @@ impl Connection {
             let count = batch.count;
             return Err(Error::Invalid(format!("{count} items in one request, and {MAX_IDS} are allowed")));
         }
-        wire::acknowledge(&dataset, batch, acknowledged.iter())?;
+        wire::acknowledge(&dataset, (batch.job, batch.epoch, batch.rank), acknowledged.iter())?;
         let chosen = match self.wait(dataset.jobs().next_batch(batch)) {
             Ok(chosen) => chosen,
             Err(end) => return Ok(Err(end)),

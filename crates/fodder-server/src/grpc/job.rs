@@ -16,6 +16,9 @@ use fodder_core::{
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
 
+/// The most items that any snapshot has for jobs.
+const MOST_ITEMS: u64 = u32::MAX as u64;
+
 /// Work in proportion to a list's length, which no other call should wait for.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T, Status> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -30,10 +33,10 @@ fn at_most(count: usize, most: usize, what: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Tells a job's batches that were consumed.
-fn acknowledge(dataset: &Arc<Dataset>, batch: BatchRequest, numbers: &[u64]) -> Result<(), Status> {
+/// Tells which batches a job's rank has consumed in an epoch.
+fn acknowledge(dataset: &Arc<Dataset>, who: (JobId, u64, u32), numbers: &[u64]) -> Result<(), Status> {
     at_most(numbers.len(), MAX_ACKNOWLEDGED, "batches")?;
-    wire::acknowledge(dataset, batch, numbers.iter().copied()).map_err(refuse)
+    wire::acknowledge(dataset, who, numbers.iter().copied()).map_err(refuse)
 }
 
 #[tonic::async_trait]
@@ -78,8 +81,9 @@ impl jobs_server::Jobs for Door {
         let v1::NextBatchRequest { dataset, job, epoch, rank, number, count, acknowledged } = request.into_inner();
         at_most(count as usize, MAX_IDS, "items")?;
         let dataset = self.dataset(&dataset)?;
-        let request = BatchRequest { job: JobId(job), epoch, rank, number, count };
-        acknowledge(&dataset, request, &acknowledged)?;
+        let job = JobId(job);
+        acknowledge(&dataset, (job, epoch, rank), &acknowledged)?;
+        let request = BatchRequest { job, epoch, rank, number, count };
         let batch = dataset.jobs().next_batch(request).await.map_err(refuse)?;
         let snapshot = place::snapshot(&dataset, Some(batch.snapshot)).map_err(refuse)?;
         let list = batch.items.iter().copied().map(Wanted::from).collect();
@@ -90,8 +94,7 @@ impl jobs_server::Jobs for Door {
 
     async fn acknowledge(&self, request: Request<v1::AcknowledgeRequest>) -> Answer<v1::AcknowledgeReply> {
         let v1::AcknowledgeRequest { dataset, job, epoch, rank, numbers } = request.into_inner();
-        let batch = BatchRequest { job: JobId(job), epoch, rank, number: 0, count: 0 };
-        acknowledge(&self.dataset(&dataset)?, batch, &numbers)?;
+        acknowledge(&self.dataset(&dataset)?, (JobId(job), epoch, rank), &numbers)?;
         Ok(Response::new(v1::AcknowledgeReply {}))
     }
 
@@ -109,8 +112,8 @@ impl jobs_server::Jobs for Door {
         let mut messages = request.into_inner();
         let mut message = self.uploads.first(&mut messages).await?;
         let (dataset, job) = (self.dataset(&message.dataset)?, JobId(message.job));
-        let most = dataset.snapshot().len();
-        let (mut ids, mut scores) = (self.uploads.list("ids", most), self.uploads.list("scores", most));
+        // The job may be on a snapshot that has more items than the newest; it will be asked.
+        let (mut ids, mut scores) = (self.uploads.list("ids", MOST_ITEMS), self.uploads.list("scores", MOST_ITEMS));
         loop {
             ids.extend(&message.ids)?;
             scores.extend(&message.scores)?;
@@ -162,7 +165,7 @@ impl jobs_server::Jobs for Door {
         let first = self.uploads.first(&mut messages).await?;
         let v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids } = first;
         let dataset = self.dataset(&dataset)?;
-        let mut list = self.uploads.list("ids", u64::from(u32::MAX));
+        let mut list = self.uploads.list("ids", MOST_ITEMS);
         list.extend(&ids)?;
         while let Some(message) = self.uploads.next(&mut messages).await? {
             list.extend(&message.ids)?;

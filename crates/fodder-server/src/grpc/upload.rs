@@ -73,7 +73,7 @@ impl<T: Copy> List<T> {
     pub(super) fn extend(&mut self, more: &[T]) -> Result<(), Status> {
         let (len, what, most) = (self.numbers.len() + more.len(), self.what, self.most);
         if len as u64 > most {
-            let text = format!("the list has more than {most} {what}, and the snapshot has that many items");
+            let text = format!("the list has more than {most} {what}, which is as many as there are items");
             return Err(refuse(Error::Invalid(text)));
         }
         let needed = (len * size_of::<T>()).div_ceil(UNIT_BYTES);

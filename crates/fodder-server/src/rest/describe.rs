@@ -126,6 +126,9 @@ pub(super) struct DatasetConfig {
     /// What stays when the cache is full.
     #[schema(default = "minio")]
     policy: Policy,
+    /// What can be set about policies and jobs.
+    #[schema(required = false)]
+    tuning: Tuning,
     /// The share of the tiers that is this dataset's own, `20GiB` or `20%` of the dataset; null: an equal share of what
     /// is left.
     #[schema(required = false)]
@@ -165,6 +168,51 @@ enum Policy {
     Quiver,
     Pending,
     Plan,
+}
+
+/// What can be set about a dataset's policies and jobs.
+#[derive(ToSchema)]
+struct Tuning {
+    /// How often scores that jobs report take effect, such as `5m`; null: at the end of the epoch.
+    #[schema(required = false)]
+    update_interval: Option<String>,
+    /// About the policy `importance`.
+    #[schema(required = false)]
+    importance: ImportanceTuning,
+    /// About the policy `semantic`.
+    #[schema(required = false)]
+    semantic: SemanticTuning,
+}
+
+/// What can be set about the policy `importance`.
+#[derive(ToSchema)]
+struct ImportanceTuning {
+    /// The share of the cached bytes that packs of low-score items may take from the others.
+    #[schema(default = 0.1)]
+    low_region: f64,
+}
+
+/// What can be set about the policy `semantic`.
+#[derive(ToSchema)]
+struct SemanticTuning {
+    /// Links of each embedding in the graph of neighbours (HNSW's M).
+    #[schema(default = 8)]
+    m: u32,
+    /// Candidates that are looked at while the graph is built and searched (HNSW's ef).
+    #[schema(default = 100)]
+    ef: u32,
+    /// Neighbours that are asked for.
+    #[schema(default = 500)]
+    k: u32,
+    /// How alike two samples must be to be neighbours.
+    #[schema(default = 0.98)]
+    similarity: f64,
+    /// The share of the cached bytes that keys may take from the others.
+    #[schema(default = 0.1)]
+    homophily_region: f64,
+    /// How much a use adds to a score; 0: nothing.
+    #[schema(default = 0.1)]
+    use_weight: f64,
 }
 
 /// How a job wants to be answered.

@@ -5,6 +5,7 @@
 mod bytes;
 mod datasets;
 mod described;
+mod jobs;
 
 use super::*;
 use crate::testing::{Fixture, OBJECTS, content};

@@ -44,6 +44,9 @@ fn what_the_engine_answers_looks_as_it_is_described() {
     for (name, value) in [
         ("DatasetStatus", value(&engine.datasets[0])),
         ("DatasetConfig", value(&engine.datasets[0].config)),
+        ("Tuning", value(&engine.datasets[0].config.tuning)),
+        ("ImportanceTuning", value(&engine.datasets[0].config.tuning.importance)),
+        ("SemanticTuning", value(&engine.datasets[0].config.tuning.semantic)),
         ("DatasetStats", value(&engine.datasets[0].stats)),
         ("TierStatus", value(&engine.tiers[0])),
         ("RefreshReport", value(&RefreshReport::default())),
