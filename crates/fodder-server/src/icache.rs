@@ -2,8 +2,9 @@
 //!
 //! iCache serves one dataset, knows samples by number and counts its cache in samples; this module translates. Its
 //! bugs are not part of the interface: a job's end ends only the job, and a hit is a hit. What must not be here:
-//! decisions about what is cached or which sample answers.
+//! decisions about what is cached or which sample answers; the jobs of the dataset make them.
 
+mod implicit;
 mod importance;
 mod job;
 mod operator;
@@ -13,12 +14,14 @@ mod sample;
 
 pub(crate) use operator::service;
 
+use fodder_core::job::Mode;
 use fodder_core::{
     Dataset, Engine, Error, Result,
     config::Quota,
     engine::{DatasetStatus, TierStatus},
     layout::Layout,
 };
+use implicit::Implicit;
 use job::JobTable;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -35,13 +38,15 @@ pub struct IcacheConfig {
     pub dataset: Option<String>,
 }
 
-/// What iCache's doors keep: the choice of a dataset, the jobs that introduced themselves, what was counted.
+/// What iCache's doors keep: the choice of a dataset, the jobs that introduced themselves and those that did not, what
+/// was counted.
 #[derive(Debug, Default)]
 pub(crate) struct Icache {
     config: IcacheConfig,
     /// The name that was chosen first: a dataset that is added later must not change what a running job reads.
     chosen: Mutex<Option<String>>,
     jobs: Mutex<JobTable>,
+    implicit: Implicit,
     losses: AtomicU64,
     epochs: AtomicU64,
 }
@@ -60,6 +65,31 @@ impl Icache {
     /// Ends of epochs that were announced.
     pub(crate) fn epochs(&self) -> u64 {
         self.epochs.load(Ordering::Relaxed)
+    }
+
+    /// A job of the dataset for one that introduced itself at `/mjob`.
+    fn introduce(&self, engine: &Engine, uuid: &str) -> Result<()> {
+        let job = implicit::introduction(uuid.to_owned(), Mode::Strict, Some(JobTable::KEEP_SILENT));
+        self.dataset(engine)?.jobs().introduce(job).map(drop)
+    }
+
+    /// The job is alive. It comes back if the dataset has forgotten it, as after a restart of the dataset.
+    fn renew(&self, engine: &Engine, uuid: &str) -> Result<()> {
+        let dataset = self.dataset(engine)?;
+        match dataset.jobs().find(uuid) {
+            Some(job) => dataset.jobs().renew(job),
+            None => self.introduce(engine, uuid),
+        }
+    }
+
+    /// Jobs are over. One that the dataset does not know any more has nothing to end.
+    fn leave(&self, engine: &Engine, uuids: impl IntoIterator<Item = String>) {
+        let Ok(dataset) = self.dataset(engine) else { return };
+        for job in uuids.into_iter().filter_map(|uuid| dataset.jobs().find(&uuid)) {
+            if let Err(error) = dataset.jobs().leave(job) {
+                tracing::debug!(%job, %error, "a job that was over could not leave");
+            }
+        }
     }
 
     /// The dataset that iCache's clients read.

@@ -9,27 +9,28 @@ use std::{fmt, marker::PhantomData};
 /// The most samples one message may speak of.
 pub(super) const MAX_SAMPLES: usize = 1 << 20;
 
-/// `{"id": loss, …}` with every id below `samples` and every loss finite.
-pub(super) fn losses(json: &str, samples: u64) -> Result<Vec<(u64, f64)>, String> {
+/// `{"id": loss, …}` with every id below `samples` and every loss finite: the ids, and their losses in the same order.
+pub(super) fn losses(json: &str, samples: u64) -> Result<(Vec<u32>, Vec<f32>), String> {
     let pairs: Pairs<f64> = parse(json, "losses look like {\"12\": 0.75}, with finite numbers")?;
-    for &(id, loss) in &pairs.0 {
-        check_id(id, samples)?;
-        if !loss.is_finite() {
+    let checked = pairs.0.into_iter().map(|(id, loss)| {
+        let narrow = check_id(id, samples)?;
+        if !(loss as f32).is_finite() {
             return Err(format!("the loss of sample {id} is {loss}: only finite numbers are taken"));
         }
-    }
-    Ok(pairs.0)
+        Ok((narrow, loss as f32))
+    });
+    checked.collect()
 }
 
 /// `{"id": 1}` for an important sample, `{"id": 0}` for another one: exactly one, of those below `samples`.
-pub(super) fn flagged(json: &str, samples: u64) -> Result<(u64, bool), String> {
+pub(super) fn flagged(json: &str, samples: u64) -> Result<(u32, bool), String> {
     let pairs: Pairs<u64> = parse(json, "a sample looks like {\"12\": 1} if it is important and {\"12\": 0} if not")?;
     let &[(id, flag)] = pairs.0.as_slice() else {
         return Err(format!("imgidx_t must hold exactly one sample, not {}", pairs.0.len()));
     };
-    check_id(id, samples)?;
+    let narrow = check_id(id, samples)?;
     match flag {
-        0 | 1 => Ok((id, flag == 1)),
+        0 | 1 => Ok((narrow, flag == 1)),
         _ => Err(format!("the flag of sample {id} is {flag}: 1 means important and 0 not")),
     }
 }
@@ -38,8 +39,9 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a str, expected: &str) -> Result<Pairs<
     serde_json::from_str(json).map_err(|error| format!("{error}; {expected}"))
 }
 
-fn check_id(id: u64, samples: u64) -> Result<(), String> {
-    if id < samples { Ok(()) } else { Err(format!("there is no sample {id}: the dataset has {samples}")) }
+fn check_id(id: u64, samples: u64) -> Result<u32, String> {
+    let narrow = u32::try_from(id).ok().filter(|_| id < samples);
+    narrow.ok_or_else(|| format!("there is no sample {id}: the dataset has {samples}"))
 }
 
 /// The entries of a JSON object whose keys are numbers, in the order they came; no map is built.
@@ -76,8 +78,8 @@ mod tests {
 
     #[test]
     fn losses_are_taken_as_the_client_writes_them() {
-        assert_eq!(losses(r#"{"0": 0.5, "9": 2}"#, 10), Ok(vec![(0, 0.5), (9, 2.0)]));
-        assert_eq!(losses("{}", 10), Ok(Vec::new()));
+        assert_eq!(losses(r#"{"0": 0.5, "9": 2}"#, 10), Ok((vec![0, 9], vec![0.5, 2.0])));
+        assert_eq!(losses("{}", 10), Ok(Default::default()));
     }
 
     #[test]
@@ -88,6 +90,7 @@ mod tests {
             (r#"{"0": NaN}"#, "losses look like"),
             (r#"{"0": Infinity}"#, "losses look like"),
             (r#"{"0": 1e999}"#, "losses look like"),
+            (r#"{"0": 1e300}"#, "only finite numbers"),
             (r#"{"0": "x"}"#, "losses look like"),
             (r#"{"-1": 1}"#, "losses look like"),
             (r#"{"cat": 1}"#, "losses look like"),

@@ -1,6 +1,5 @@
-//! The jobs that introduced themselves at `/mjob`: a small table that forgets. Pure; time and names are passed in.
-//!
-//! Nothing depends on a job being in it: it is what iCache's clients write down about themselves.
+//! What the jobs that introduced themselves at `/mjob` write down about themselves: a small table that forgets. Pure; time
+//! and names are passed in. The jobs themselves are the dataset's, under the same uuid as their name.
 
 use serde::Serialize;
 use std::{
@@ -44,19 +43,19 @@ impl JobTable {
     /// How long a job that is over is remembered.
     const KEEP_FINISHED: Duration = Duration::from_secs(60 * 60);
     /// How long a job is remembered that says nothing any more.
-    const KEEP_SILENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+    pub(super) const KEEP_SILENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-    /// A new job.
-    pub(super) fn init(&mut self, uuid: String, now: SystemTime) -> Job {
+    /// A new job, and the one that had to be forgotten for it.
+    pub(super) fn init(&mut self, uuid: String, now: SystemTime) -> (Job, Option<String>) {
         self.expire(now);
-        while self.jobs.len() >= Self::MAX_JOBS {
-            let silent = self.jobs.iter().min_by_key(|(_, entry)| entry.touched).map(|(uuid, _)| uuid.clone());
-            silent.and_then(|uuid| self.jobs.remove(&uuid));
-        }
+        let is_full = self.jobs.len() >= Self::MAX_JOBS;
+        let silent = self.jobs.iter().filter(|_| is_full).min_by_key(|(_, entry)| entry.touched);
+        let silent = silent.map(|(uuid, _)| uuid.clone());
+        silent.as_ref().and_then(|uuid| self.jobs.remove(uuid));
         self.last_id += 1;
         let job = Job { job_id: self.last_id, job_uuid: uuid.clone(), job_starttime: timestamp(now), ..Job::default() };
         self.jobs.insert(uuid, Entry { job: job.clone(), touched: now });
-        job
+        (job, silent)
     }
 
     /// A job by uuid.
@@ -90,11 +89,11 @@ impl JobTable {
         Some(entry.job.job_endtime.clone())
     }
 
-    /// Forgets one job, or all of them; how many that were.
-    pub(super) fn remove(&mut self, uuid: Option<&str>) -> usize {
+    /// Forgets one job, or all of them; which they were.
+    pub(super) fn remove(&mut self, uuid: Option<&str>) -> Vec<String> {
         match uuid {
-            Some(uuid) => usize::from(self.jobs.remove(uuid).is_some()),
-            None => std::mem::take(&mut self.jobs).len(),
+            Some(uuid) => self.jobs.remove_entry(uuid).into_iter().map(|(uuid, _)| uuid).collect(),
+            None => std::mem::take(&mut self.jobs).into_keys().collect(),
         }
     }
 
@@ -124,13 +123,13 @@ mod tests {
     #[test]
     fn a_job_is_remembered_from_its_beginning_to_its_end() {
         let mut table = JobTable::default();
-        let job = table.init("a".into(), at(86_400));
+        let (job, _) = table.init("a".into(), at(86_400));
         assert_eq!((job.job_id, job.job_starttime.as_str()), (1, "1970-01-02 00:00:00 86400000000000"));
         assert!(table.update("a", "train.py".into(), "-b 256".into(), at(86_401)));
         assert_eq!(table.finish("a", at(86_402)).as_deref(), Some("1970-01-02 00:00:02 86402000000000"));
         let job = table.get("a", at(86_403)).expect("it was initialised");
         assert_eq!((job.job_name.as_str(), job.job_args.as_str()), ("train.py", "-b 256"));
-        assert_eq!(table.init("b".into(), at(86_404)).job_id, 2);
+        assert_eq!(table.init("b".into(), at(86_404)).0.job_id, 2);
     }
 
     #[test]
@@ -139,7 +138,7 @@ mod tests {
         assert!(!table.update("a", "n".into(), "x".into(), at(1)));
         assert_eq!(table.finish("a", at(1)), None);
         assert_eq!(table.get("a", at(1)), None);
-        assert_eq!(table.remove(Some("a")), 0);
+        assert!(table.remove(Some("a")).is_empty());
     }
 
     #[test]
@@ -157,12 +156,13 @@ mod tests {
     fn the_table_is_bounded_and_forgets_who_was_silent_longest() {
         let mut table = JobTable::default();
         for number in 0..JobTable::MAX_JOBS as u64 + 10 {
-            table.init(format!("{number:04}"), at(number));
+            let (_, forgotten) = table.init(format!("{number:04}"), at(number));
+            assert_eq!(forgotten.is_some(), number >= JobTable::MAX_JOBS as u64);
             table.update("0000", "n".into(), String::new(), at(number));
         }
         let jobs = table.all(at(1_000));
         assert_eq!(jobs.len(), JobTable::MAX_JOBS);
         assert!(jobs.contains_key("0000") && !jobs.contains_key("0001"));
-        assert_eq!(table.remove(None), JobTable::MAX_JOBS);
+        assert_eq!(table.remove(None).len(), JobTable::MAX_JOBS);
     }
 }

@@ -2,25 +2,32 @@
 //!
 //! - `get_cache_info`: `nsamples`, and `cache_size`: how many of them fit the cache. `id` is 0: nothing comes from other
 //!   nodes.
-//! - `readimg_byidx`: the sample `imgidx`. −1 asks for any cached sample: a few are tried at random, and if none of them
-//!   is cached, the last one is read from the origin, because the client has no use for an answer without a sample.
-//! - `readimg_byidx_t`: exactly the sample that was asked for, important or not.
-//! - `update_ivpersample`, `refresh_server_ivpsample`: losses and ends of epochs are checked and counted.
+//! - `readimg_byidx`: the sample `imgidx`. −1 asks for any sample: one that was not given yet in this epoch, a cached one
+//!   if there is one.
+//! - `readimg_byidx_t`: an important sample is answered with itself, another one perhaps with a cached sample.
+//! - `update_ivpersample`: losses are the scores of the job that stands for these clients.
+//! - `refresh_server_ivpsample`: that job's epoch ends, and its scores take effect.
 //! - A read with `id` 1 is answered with a grey image of 32×32 pixels, class 0, sample 0, not a hit, whatever was asked:
 //!   the client measures itself that way, and nothing is read.
 //!
 //! The reply carries the number and the class (−1: the layout has none) of the sample that is served; `is_hit` is true
-//! only if a tier had it. A sample that does not exist is `imgidx` −1, with the reason in `msg`. The client asks again
+//! only if a tier had the sample that was asked for. A sample that does not exist is `imgidx` −1, with the reason in `msg`. The client asks again
 //! at once when it sees −1, so what it cannot mend by that (no dataset, an origin that is gone) is a gRPC error.
 
 use super::{Icache, capacity_samples, importance, sample::Samples};
-use crate::{NodeInfo, grpc::refuse};
+use crate::{NodeInfo, grpc::refuse, place};
 use bytes::Bytes;
 use fodder_api::icache::{
     DcReply, DcRequest, OpType,
     operator_server::{Operator, OperatorServer},
 };
-use fodder_core::{Dataset, Engine, Result, catalog::Item, engine::Source, id::ItemId};
+use fodder_core::{
+    Dataset, Engine, Error, Result,
+    catalog::{Item, Snapshot},
+    engine::Source,
+    id::{ItemId, SnapshotId},
+    job::{Kind, Served},
+};
 use std::sync::{Arc, atomic::Ordering};
 use tonic::{Request, Response, Status};
 
@@ -71,15 +78,19 @@ impl Door {
             OpType::GetCacheInfo => Ok(self.cache_info(&dataset)),
             OpType::ReadimgByidx if request.imgidx == -1 => self.any(&dataset).await,
             OpType::ReadimgByidx => match u64::try_from(request.imgidx) {
-                Ok(id) if id < count => self.read(&dataset, id, "readimg_byidx").await,
+                Ok(id) if id < count => self.read(&dataset, &dataset.snapshot(), id, "readimg_byidx").await,
                 _ => Ok(nothing(format!("there is no sample {}: the dataset has {count}", request.imgidx))),
             },
             OpType::ReadimgByidxT => match importance::flagged(&request.imgidx_t, count) {
-                Ok((id, _)) => self.read(&dataset, id, "readimg_byidx_t").await,
+                Ok((id, important)) => {
+                    let answer = self.icache().implicit.ask(&dataset, id, !important)?;
+                    self.answer(&dataset, answer, "readimg_byidx_t").await
+                }
                 Err(reason) => Ok(nothing(reason)),
             },
-            OpType::UpdateIvpersample => Ok(self.take_losses(&request.kvlist_json, count)),
+            OpType::UpdateIvpersample => self.take_losses(&dataset, &request.kvlist_json, count),
             OpType::RefreshServerIvpsample => {
+                self.icache().implicit.end_epoch(&dataset)?;
                 self.icache().epochs.fetch_add(1, Ordering::Relaxed);
                 Ok(says("refresh_server_ivpsample: accepted".into()))
             }
@@ -97,32 +108,44 @@ impl Door {
         DcReply { cache_size: signed(cache_size), nsamples: signed(dataset.items), ..says("get_cache_info".into()) }
     }
 
-    fn take_losses(&self, json: &str, count: u64) -> DcReply {
-        match importance::losses(json, count) {
-            Ok(losses) => {
+    fn take_losses(&self, dataset: &Arc<Dataset>, json: &str, count: u64) -> Result<DcReply> {
+        let refused = |reason: String| Ok(says(format!("update_ivpersample: refused: {reason}")));
+        let (ids, losses) = match importance::losses(json, count) {
+            Ok(losses) => losses,
+            Err(reason) => return refused(reason),
+        };
+        match self.icache().implicit.report(dataset, &ids, &losses) {
+            Ok(()) => {
                 self.icache().losses.fetch_add(losses.len() as u64, Ordering::Relaxed);
-                says(format!("update_ivpersample: accepted {} losses", losses.len()))
+                Ok(says(format!("update_ivpersample: accepted {} losses", losses.len())))
             }
-            Err(reason) => says(format!("update_ivpersample: refused: {reason}")),
+            Err(Error::Invalid(reason)) => refused(reason),
+            Err(error) => Err(error),
         }
     }
 
-    async fn read(&self, dataset: &Arc<Dataset>, id: ItemId, msg: &str) -> Result<DcReply> {
-        let item = dataset.snapshot().item(id)?;
+    async fn any(&self, dataset: &Arc<Dataset>) -> Result<DcReply> {
+        match self.icache().implicit.any(dataset)? {
+            Some(answer) => self.answer(dataset, answer, "readimg_byidx").await,
+            None => Ok(nothing("the dataset has no sample".into())),
+        }
+    }
+
+    /// The sample that a job is answered with.
+    async fn answer(&self, dataset: &Arc<Dataset>, answer: (SnapshotId, Served), msg: &str) -> Result<DcReply> {
+        let (snapshot, Served { asked, served, kind }) = answer;
+        let snapshot = place::snapshot(dataset, Some(snapshot))?;
+        if kind != Kind::Substituted {
+            return self.read(dataset, &snapshot, served.into(), msg).await;
+        }
+        let reply = self.read(dataset, &snapshot, served.into(), msg).await?;
+        Ok(DcReply { is_hit: false, msg: format!("{msg}: sample {served} stands in for {asked}"), ..reply })
+    }
+
+    async fn read(&self, dataset: &Arc<Dataset>, snapshot: &Snapshot, id: ItemId, msg: &str) -> Result<DcReply> {
+        let item = snapshot.item(id)?;
         let (bytes, source) = self.samples.read(dataset, id, &item).await?;
         Ok(served(id, &item, bytes, source, msg))
-    }
-
-    /// Any cached sample; if none is found, one from the origin.
-    async fn any(&self, dataset: &Arc<Dataset>) -> Result<DcReply> {
-        let snapshot = dataset.snapshot();
-        if snapshot.is_empty() {
-            return Ok(nothing("the dataset has no sample".into()));
-        }
-        match self.samples.any_cached(dataset, &snapshot)? {
-            Ok((id, bytes, source)) => Ok(served(id, &snapshot.item(id)?, bytes, source, "readimg_byidx")),
-            Err(id) => self.read(dataset, id, "readimg_byidx: no cached sample was found").await,
-        }
     }
 }
 

@@ -150,14 +150,23 @@ pub(crate) async fn jobs(State(app): State<App>) -> impl IntoResponse {
 #[utoipa::path(post, path = "/mjob", tag = "icache",
     request_body(content = JobForm, content_type = "application/x-www-form-urlencoded"),
     responses((status = 200, description = "The job", content_type = "application/json"),
-        (status = 400, description = "No such op"), (status = 404, description = "No such job")))]
+        (status = 400, description = "No such op"), (status = 404, description = "No such job, or no dataset"),
+        (status = 409, description = "Several datasets: set node.icache.dataset"),
+        (status = 507, description = "Too many jobs")))]
 pub(crate) async fn post_job(State(app): State<App>, form: Fields) -> Result<Response, Problem> {
-    let mut jobs = app.info.state.icache.jobs.lock();
+    let icache = &app.info.state.icache;
     let now = SystemTime::now();
     match form.op()? {
-        "INIT" => Ok(Json(jobs.init(uuid(rand::random()), now)).into_response()),
+        "INIT" => {
+            let uuid = uuid(rand::random());
+            icache.introduce(&app.engine, &uuid)?;
+            let (job, forgotten) = icache.jobs.lock().init(uuid, now);
+            icache.leave(&app.engine, forgotten);
+            Ok(Json(job).into_response())
+        }
         "GETBYUUID" => {
             let uuid = form.get("uuid")?;
+            let mut jobs = icache.jobs.lock();
             let job = jobs.get(uuid, now).ok_or_else(|| no_job(uuid))?;
             Ok(Json(job).into_response())
         }
@@ -176,25 +185,33 @@ pub(crate) async fn put_job(State(app): State<App>, form: Fields) -> Result<Stri
         return Err(Problem::invalid(format!("PUT /mjob takes op=UPDATE and op=FINISH, not {op:?}")));
     }
     let uuid = form.get("job_uuid")?;
-    let mut jobs = app.info.state.icache.jobs.lock();
-    let now = SystemTime::now();
+    let (icache, now) = (&app.info.state.icache, SystemTime::now());
     if op == "FINISH" {
-        return jobs.finish(uuid, now).ok_or_else(|| no_job(uuid));
+        let end = icache.jobs.lock().finish(uuid, now).ok_or_else(|| no_job(uuid))?;
+        icache.leave(&app.engine, Some(uuid.to_owned()));
+        return Ok(end);
     }
     let (name, args) = (form.get("job_name")?, form.get("job_args")?);
     if name.len() > JobTable::MAX_NAME_BYTES || args.len() > JobTable::MAX_ARGS_BYTES {
         let (name, args) = (JobTable::MAX_NAME_BYTES, JobTable::MAX_ARGS_BYTES);
         return Err(Problem::invalid(format!("job_name may have {name} bytes and job_args {args}")));
     }
-    if jobs.update(uuid, name.to_owned(), args.to_owned(), now) { Ok(String::new()) } else { Err(no_job(uuid)) }
+    if !icache.jobs.lock().update(uuid, name.to_owned(), args.to_owned(), now) {
+        return Err(no_job(uuid));
+    }
+    icache.renew(&app.engine, uuid)?;
+    Ok(String::new())
 }
 
 /// Forgets one job (`job_uuid`), or all of them.
 #[utoipa::path(delete, path = "/mjob", tag = "icache", params(("job_uuid" = Option<String>, Query, description = "Which job")),
     responses((status = 200, description = "How many were forgotten", body = String, content_type = "text/plain")))]
 pub(crate) async fn delete_job(State(app): State<App>, form: Fields) -> String {
-    let forgotten = app.info.state.icache.jobs.lock().remove(form.0.get("job_uuid").map(String::as_str));
-    format!("clear {forgotten} job meta data")
+    let icache = &app.info.state.icache;
+    let forgotten = icache.jobs.lock().remove(form.0.get("job_uuid").map(String::as_str));
+    let count = forgotten.len();
+    icache.leave(&app.engine, forgotten);
+    format!("clear {count} job meta data")
 }
 
 /// The fields of a form and of the query together; the form's win.

@@ -1,18 +1,9 @@
 //! Samples in one piece, as iCache's replies need them, with a bound on what is being put together.
 
 use bytes::{Bytes, BytesMut};
-use fodder_core::{
-    Dataset, Error, Result,
-    catalog::{Item, Snapshot},
-    config::Medium,
-    engine::Source,
-    id::ItemId,
-};
+use fodder_core::{Dataset, Error, Result, catalog::Item, config::Medium, engine::Source, id::ItemId};
 use futures::TryStreamExt;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The largest sample that fits a reply: a reply is one message.
@@ -24,19 +15,15 @@ const MAX_BYTES: usize = 128 << 20;
 /// What the bound is counted in.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// How many samples are tried in search of a cached one.
-const PROBES: usize = 64;
-
 /// Reads samples for replies.
 #[derive(Debug)]
 pub(super) struct Samples {
     room: Arc<Semaphore>,
-    draws: AtomicU64,
 }
 
 impl Default for Samples {
     fn default() -> Self {
-        Self { room: Arc::new(Semaphore::new(MAX_BYTES / UNIT_BYTES)), draws: AtomicU64::new(0) }
+        Self { room: Arc::new(Semaphore::new(MAX_BYTES / UNIT_BYTES)) }
     }
 }
 
@@ -69,37 +56,6 @@ impl Samples {
             reply.segments.iter().for_each(|segment| joined.extend_from_slice(segment));
         }
         Ok((owned(joined, room), source))
-    }
-
-    /// A sample that is cached, or the last one that was looked at and is not. The snapshot must not be empty.
-    pub(super) fn any_cached(
-        &self,
-        dataset: &Arc<Dataset>,
-        snapshot: &Snapshot,
-    ) -> Result<Result<(ItemId, Bytes, Source), ItemId>> {
-        let mut buffer = Vec::new();
-        let mut id = 0;
-        for _ in 0..PROBES {
-            id = self.draw(snapshot.len());
-            let Item { object, range, .. } = snapshot.item(id)?;
-            let length = range.end - range.start;
-            // Nothing is always at hand, and no sample to anybody.
-            if length == 0 || length > Dataset::MAX_READ_BYTES {
-                continue;
-            }
-            buffer.resize(length as usize, 0);
-            if let Some(source) = dataset.try_read(object, range.start, &mut buffer) {
-                return Ok(Ok((id, Bytes::from(buffer), source)));
-            }
-        }
-        Ok(Err(id))
-    }
-
-    /// A number below `len`, spread evenly: a Weyl sequence on the golden ratio, which needs no lock.
-    fn draw(&self, len: u64) -> ItemId {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let draw = self.draws.fetch_add(STEP, Ordering::Relaxed);
-        ((u128::from(draw) * u128::from(len)) >> 64) as u64
     }
 }
 
@@ -136,14 +92,6 @@ fn slowness(source: Source) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn draws_cover_a_small_dataset_soon() {
-        let samples = Samples::default();
-        let drawn: std::collections::BTreeSet<_> = (0..PROBES).map(|_| samples.draw(10)).collect();
-        assert_eq!(drawn.into_iter().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
-        assert_eq!(samples.draw(1), 0);
-    }
 
     #[tokio::test]
     async fn joined_bytes_hold_their_room_until_they_are_dropped() {

@@ -73,7 +73,6 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
     let file: File = serde_yaml_ng::from_str(text).map_err(|error| file::explain(&error, text))?;
     let problem = |key: &str, message: String| Problem { line: line_of(text, key), message };
     let mut config = Config::default();
-    let mut notes = Vec::new();
 
     if let Some(node) = file.node.filter(|node| !node.is_empty()) {
         let host = host(&node).ok_or_else(|| {
@@ -103,7 +102,7 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
         None => None,
     };
     let policy = match file.cache_type.as_deref() {
-        Some(kind) => policy(kind, &mut notes).ok_or_else(|| {
+        Some(kind) => policy(kind).ok_or_else(|| {
             let known = ["lru", "lfu", "isa", "quiver", "semantic", "coordl"];
             problem("cache_type", format!("cache_type: {kind:?} is not known{}", file::suggestion(kind, &known)))
         })?,
@@ -117,23 +116,21 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
         }
         None => config.cache_size = quota,
     }
-    notes.extend(mapping.iter().filter_map(|(key, value)| meaningless(key.as_str()?, value)));
-    Ok((config, notes))
+    let notes = mapping.iter().filter_map(|(key, value)| meaningless(key.as_str()?, value));
+    Ok((config, notes.collect()))
 }
 
-/// The policy for a `cache_type`, with a note where it is only the nearest one. None: no such type.
-fn policy(kind: &str, notes: &mut Vec<String>) -> Option<Policy> {
-    let (policy, note) = match kind {
-        "lru" => (Policy::Lru, None),
-        "lfu" => (Policy::Lfu, None),
-        "coordl" => (Policy::Minio, None),
-        "isa" => (Policy::Importance, Some("each sample is answered with itself")),
-        "quiver" => (Policy::Quiver, Some("each sample is answered with itself")),
-        "semantic" => (Policy::Semantic, Some("each sample is answered with itself")),
+/// The policy for a `cache_type`. None: no such type.
+fn policy(kind: &str) -> Option<Policy> {
+    Some(match kind {
+        "lru" => Policy::Lru,
+        "lfu" => Policy::Lfu,
+        "coordl" => Policy::Minio,
+        "isa" => Policy::Importance,
+        "quiver" => Policy::Quiver,
+        "semantic" => Policy::Semantic,
         _ => return None,
-    };
-    notes.extend(note.map(|why| format!("cache_type: {kind} became the policy {policy}: {why}")));
-    Some(policy)
+    })
 }
 
 /// Why a key means nothing here; None for keys that do, and for values that ask for nothing.

@@ -71,33 +71,64 @@ async fn a_sample_that_does_not_exist_is_minus_one_with_a_reason() {
 }
 
 #[tokio::test]
-async fn any_sample_is_a_cached_one_or_comes_from_the_origin() {
+async fn any_sample_is_each_once_an_epoch_under_its_own_number() {
     let fixture = Fixture::new().await;
-    let reply = submit(&fixture, read(-1)).await.unwrap();
-    let (_, bytes) = OBJECTS[usize::try_from(reply.imgidx).unwrap()];
-    assert!(reply.data == content(reply.imgidx as usize, bytes));
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    loop {
-        let reply = submit(&fixture, read(-1)).await.unwrap();
-        let number = usize::try_from(reply.imgidx).unwrap();
-        assert!(reply.data == content(number, OBJECTS[number].1));
-        if reply.is_hit && reply.len > 0 {
-            break;
+    for _ in 0..3 {
+        let mut taken = Vec::new();
+        for _ in 0..OBJECTS.len() {
+            let reply = submit(&fixture, read(-1)).await.unwrap();
+            let number = usize::try_from(reply.imgidx).unwrap();
+            assert!(reply.data == content(number, OBJECTS[number].1));
+            taken.push(number);
         }
-        assert!(std::time::Instant::now() < deadline, "never a cached one");
+        taken.sort_unstable();
+        assert_eq!(taken, (0..OBJECTS.len()).collect::<Vec<_>>());
     }
+    // The end of an epoch in its middle lets every sample be taken again.
+    submit(&fixture, read(-1)).await.unwrap();
+    submit(&fixture, request(OpType::RefreshServerIvpsample)).await.unwrap();
+    let mut taken = Vec::new();
+    for _ in 0..OBJECTS.len() {
+        taken.push(submit(&fixture, read(-1)).await.unwrap().imgidx);
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, (0..OBJECTS.len() as i64).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_flagged_sample_is_answered_with_exactly_that_sample() {
+async fn any_sample_of_an_empty_dataset_is_none() {
+    let fixture = Fixture::empty(IcacheConfig::default()).await;
+    fixture.add("empty").await;
+    let reply = submit(&fixture, read(-1)).await.unwrap();
+    assert_eq!((reply.imgidx, reply.msg.as_str()), (-1, "the dataset has no sample"));
+}
+
+fn flagged(imgidx_t: &str) -> DcRequest {
+    DcRequest { imgidx_t: imgidx_t.to_owned(), ..request(OpType::ReadimgByidxT) }
+}
+
+#[tokio::test]
+async fn an_important_sample_is_answered_with_itself_and_another_one_perhaps_by_a_cached_one() {
     let fixture = Fixture::new().await;
-    let ask = |imgidx_t: &str| DcRequest { imgidx_t: imgidx_t.to_owned(), ..request(OpType::ReadimgByidxT) };
-    for flag in [0, 1] {
-        let reply = submit(&fixture, ask(&format!("{{\"2\": {flag}}}"))).await.unwrap();
-        assert_eq!((reply.imgidx, reply.data.as_ref()), (2, content(2, 10).as_slice()));
+    // Nothing else is cached, so that nothing can stand in for it.
+    let reply = submit(&fixture, flagged("{\"0\": 0}")).await.unwrap();
+    assert_eq!((reply.imgidx, reply.len), (0, OBJECTS[0].1 as i64));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !submit(&fixture, read(0)).await.unwrap().is_hit {
+        assert!(std::time::Instant::now() < deadline, "never cached");
     }
+    let reply = submit(&fixture, flagged("{\"2\": 0}")).await.unwrap();
+    assert_eq!((reply.imgidx, reply.is_hit), (0, false), "{}", reply.msg);
+    assert!(reply.data == content(0, OBJECTS[0].1) && reply.msg.contains("stands in for 2"), "{}", reply.msg);
+    let reply = submit(&fixture, flagged("{\"2\": 1}")).await.unwrap();
+    assert_eq!((reply.imgidx, reply.data.as_ref()), (2, content(2, 10).as_slice()));
+}
+
+#[tokio::test]
+async fn junk_about_a_flagged_sample_is_answered_with_a_reason() {
+    let fixture = Fixture::new().await;
     for junk in ["", "{}", "{\"9\": 1}", "{\"0\": 7}", "nonsense"] {
-        let reply = submit(&fixture, ask(junk)).await.unwrap();
+        let reply = submit(&fixture, flagged(junk)).await.unwrap();
         assert_eq!((reply.imgidx, reply.data.len()), (-1, 0));
         assert!(!reply.msg.is_empty());
     }
@@ -195,12 +226,15 @@ async fn a_job_introduces_itself_and_its_end_ends_nothing_else() {
     let job: Value = serde_json::from_str(&body).unwrap();
     let uuid = job["job_uuid"].as_str().unwrap();
     assert_eq!((status, uuid.len(), &job["job_id"]), (200, 36, &json!(1)));
+    let dataset = fixture.engine.dataset("pets").unwrap();
+    assert!(dataset.jobs().find(uuid).is_some(), "it is a job of the dataset");
 
     let update = format!("op=UPDATE&job_uuid={uuid}&job_name=train.py&job_args=-b+256+%C3%BC");
     assert_eq!(http(&fixture, "PUT", "/mjob", &update).await, (200, String::new()));
     let (status, end) = http(&fixture, "PUT", &format!("/mjob?op=FINISH&job_uuid={uuid}"), "").await;
     assert_eq!((status, end.len()), (200, "2026-01-31 12:00:00 1769860800000000000".len()), "{end}");
 
+    assert_eq!(dataset.jobs().find(uuid), None, "it has left");
     let (status, body) = http(&fixture, "POST", "/mjob", &format!("op=GETBYUUID&uuid={uuid}")).await;
     let job: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &job["job_args"], &job["job_endtime"]), (200, &json!("-b 256 ü"), &json!(end)));
