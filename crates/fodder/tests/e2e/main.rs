@@ -8,5 +8,7 @@ mod cli_join;
 mod cli_node;
 mod cli_serve;
 mod crash;
+mod icache;
+mod job;
 mod program;
 mod promises;
