@@ -27,7 +27,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { low_region: Share::TENTH }
+        Self { low_region: Share::percent(10) }
     }
 }
 

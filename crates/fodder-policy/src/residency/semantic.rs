@@ -35,8 +35,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let similarity = Share::try_from(0.98).unwrap_or_default();
-        Self { m: 8, ef: 100, k: 500, similarity, homophily_region: Share::TENTH, use_weight: Share::TENTH }
+        Self {
+            m: 8,
+            ef: 100,
+            k: 500,
+            similarity: Share::percent(98),
+            homophily_region: Share::percent(10),
+            use_weight: Share::percent(10),
+        }
     }
 }
 

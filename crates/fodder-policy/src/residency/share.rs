@@ -9,9 +9,13 @@ pub struct Share(f64);
 
 impl Share {
     /// Nothing.
-    pub const NONE: Self = Self(0.0);
-    /// A tenth.
-    pub const TENTH: Self = Self(0.1);
+    pub const NONE: Self = Self::percent(0);
+
+    /// So many parts in a hundred, which are at most that.
+    pub const fn percent(percent: u8) -> Self {
+        assert!(percent <= 100, "a share is at most the whole");
+        Self(percent as f64 / 100.0)
+    }
 
     /// That part of so many bytes, rounded down.
     pub fn of(self, bytes: u64) -> u64 {
