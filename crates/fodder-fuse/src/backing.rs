@@ -1,0 +1,222 @@
+//! Files that hold a whole object: cache files that the node leased, and memory where the cache keeps nothing.
+//!
+//! The kernel reads such a file itself once it is registered (passthrough), and it never changes. The [`Pool`] keeps leased
+//! files from open to open, so that an object that was opened once is opened again without asking anybody.
+
+use fodder_api::frames::Lease;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// The most memory that objects which the cache does not keep may take while they are open.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// A pooled file that nobody opened for so long is given back.
+const UNUSED: Duration = Duration::from_secs(600);
+
+/// The kernel's side of passthrough.
+pub(crate) trait Registrar: Send + Sync + std::fmt::Debug {
+    /// Lets the kernel read a file; its number for it.
+    fn register(&self, file: &File) -> io::Result<u32>;
+    /// The number is no longer used.
+    fn release(&self, id: u32);
+}
+
+/// Where a whole object's bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// In a cache file of the node's.
+    Leased(Arc<Lease>),
+    /// In a file of our own.
+    Own(File),
+}
+
+/// A file that holds a whole object, exactly its bytes.
+#[derive(Debug)]
+pub(crate) struct Backing {
+    content: Content,
+    /// The kernel's number for it, once somebody wanted one; None if the kernel refused.
+    id: OnceLock<Option<u32>>,
+    registrar: Arc<dyn Registrar>,
+    /// When it was last opened, for the pool.
+    used: Mutex<Instant>,
+    /// What it takes of the memory for objects that the cache does not keep.
+    _room: Option<Room>,
+}
+
+impl Backing {
+    /// The file itself.
+    pub(crate) fn file(&self) -> &File {
+        match &self.content {
+            Content::Leased(lease) => lease.file(),
+            Content::Own(file) => file,
+        }
+    }
+
+    /// The kernel's number for the file; None if it does not take it.
+    pub(crate) fn id(&self) -> Option<u32> {
+        *self.id.get_or_init(|| match self.registrar.register(self.file()) {
+            Ok(id) => Some(id),
+            Err(error) => {
+                tracing::debug!(%error, "the kernel does not pass a file through; it is read for it");
+                None
+            }
+        })
+    }
+
+    fn is_unlinked(&self) -> bool {
+        self.file().metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        if let Some(Some(id)) = self.id.get() {
+            self.registrar.release(*id);
+        }
+    }
+}
+
+/// Makes backing files, and keeps the leased ones by inode number. Filled and then kept: an epoch opens everything once,
+/// and giving up what was used longest ago would give up exactly what is opened next.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    capacity: usize,
+    registrar: Arc<dyn Registrar>,
+    kept: Mutex<FxHashMap<u64, Arc<Backing>>>,
+    memory: Arc<AtomicU64>,
+}
+
+impl Pool {
+    /// An empty pool for up to `capacity` files.
+    pub(crate) fn new(capacity: usize, registrar: Arc<dyn Registrar>) -> Self {
+        Self { capacity, registrar, kept: Mutex::default(), memory: Arc::default() }
+    }
+
+    /// A file that was kept for an inode.
+    pub(crate) fn get(&self, ino: u64) -> Option<Arc<Backing>> {
+        let kept = self.kept.lock();
+        let backing = kept.get(&ino)?;
+        *backing.used.lock() = Instant::now();
+        Some(Arc::clone(backing))
+    }
+
+    /// The backing of an inode whose bytes are in a file, kept if there is room.
+    pub(crate) fn put(&self, ino: u64, content: Content) -> Arc<Backing> {
+        let backing = Arc::new(self.backing(content, None));
+        let mut kept = self.kept.lock();
+        if kept.len() < self.capacity {
+            return Arc::clone(kept.entry(ino).or_insert(backing));
+        }
+        backing
+    }
+
+    /// Room in memory for an object that the cache does not keep; None if too much is taken.
+    pub(crate) fn room(&self, size: u64) -> Option<Room> {
+        let taken = self.memory.fetch_add(size, Ordering::Relaxed) + size;
+        let room = Room { memory: Arc::clone(&self.memory), size };
+        (taken <= MEMORY_BYTES).then_some(room)
+    }
+
+    /// The backing of an object in memory. Not kept: it lives as long as it is open.
+    pub(crate) fn hold(&self, room: Room, bytes: &[u8]) -> io::Result<Arc<Backing>> {
+        let mut file = File::from(rustix::fs::memfd_create("fodder-object", rustix::fs::MemfdFlags::CLOEXEC)?);
+        file.write_all(bytes)?;
+        Ok(Arc::new(self.backing(Content::Own(file), Some(room))))
+    }
+
+    /// Gives back what the node evicted, so that its space becomes free, and what nobody used for long.
+    pub(crate) fn sweep(&self) {
+        let all: Vec<_> = self.kept.lock().iter().map(|(ino, backing)| (*ino, Arc::clone(backing))).collect();
+        let gone =
+            all.into_iter().filter(|(_, backing)| backing.is_unlinked() || backing.used.lock().elapsed() > UNUSED);
+        let gone: Vec<u64> = gone.map(|(ino, _)| ino).collect();
+        let mut kept = self.kept.lock();
+        let dropped: Vec<_> = gone.iter().filter_map(|ino| kept.remove(ino)).collect();
+        drop(kept);
+        drop(dropped);
+    }
+
+    /// How many files are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.lock().len()
+    }
+
+    fn backing(&self, content: Content, room: Option<Room>) -> Backing {
+        let (registrar, used) = (Arc::clone(&self.registrar), Mutex::new(Instant::now()));
+        Backing { content, id: OnceLock::new(), registrar, used, _room: room }
+    }
+}
+
+/// A share of the memory for objects that the cache does not keep.
+#[derive(Debug)]
+pub(crate) struct Room {
+    memory: Arc<AtomicU64>,
+    size: u64,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.memory.fetch_sub(self.size, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::Ids;
+
+    fn own(bytes: &[u8]) -> Content {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        Content::Own(file)
+    }
+
+    #[test]
+    fn a_pool_keeps_up_to_its_capacity_and_registers_each_file_once() {
+        let ids = Arc::new(Ids::default());
+        let pool = Pool::new(2, ids.clone());
+        let linked = tempfile::NamedTempFile::new().unwrap();
+        let first = pool.put(1, Content::Own(linked.reopen().unwrap()));
+        assert_eq!(first.id(), first.id());
+        pool.put(2, own(b"two")).id();
+        let third = pool.put(3, own(b"three"));
+        assert!(pool.get(3).is_none() && pool.len() == 2);
+        third.id();
+        assert_eq!(ids.open(), 3);
+        drop(third);
+        assert_eq!(ids.open(), 2);
+        // A temporary file has no name, as one that the node evicted.
+        pool.sweep();
+        assert!(pool.get(2).is_none() && pool.get(1).is_some());
+        assert_eq!(ids.open(), 1);
+    }
+
+    #[test]
+    fn memory_for_objects_that_are_not_kept_is_bounded_and_given_back() {
+        let pool = Pool::new(2, Arc::new(Ids::default()));
+        let room = pool.room(MEMORY_BYTES).unwrap();
+        assert!(pool.room(1).is_none());
+        let held = pool.hold(room, b"bytes").unwrap();
+        assert!(pool.room(1).is_none());
+        drop(held);
+        assert!(pool.room(MEMORY_BYTES).is_some());
+    }
+
+    #[test]
+    fn a_file_the_kernel_refuses_has_no_number() {
+        let ids = Arc::new(Ids::refusing());
+        let pool = Pool::new(2, ids);
+        assert_eq!(pool.put(1, own(b"")).id(), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! The file system: what is answered to each thing the kernel can ask, without a kernel.
+//!
+//! Calls named `try_…` answer from what is at hand and never wait; None means that the call without it, which may ask the
+//! node, must be made where waiting is allowed. Adapters (`kernel`) translate and decide nothing.
+
+mod attribute;
+mod listing;
+mod open;
+
+pub(crate) use attribute::{Attr, FileKind};
+pub(crate) use open::{FileRef, Opened};
+
+use crate::{
+    backing::{Backing, Pool, Registrar},
+    directory::{Directory, Snapshots},
+    error::Errno,
+    inode::{Found, Kind, ROOT, Table},
+    mode::{Mode, Policy},
+    node::{Node, SnapshotId},
+};
+use fodder_api::frames::ObjectInfo;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// What a user may choose about a mounted dataset, and the bounds of what it holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Who owns the files, as far as the kernel is told.
+    pub(crate) owner: (u32, u32),
+    /// Files are never opened as far as the kernel is concerned: their pages stay in its cache.
+    pub(crate) immutable: bool,
+    /// What the kernel lets files be.
+    pub(crate) policy: Policy,
+    /// Objects up to this many bytes are fetched whole when they are opened.
+    pub(crate) whole_bytes: u64,
+    /// Inodes the kernel may know before it is asked to forget some.
+    pub(crate) inodes: usize,
+    /// Leased files that are kept open.
+    pub(crate) files: usize,
+}
+
+/// One mounted dataset.
+#[derive(Debug)]
+pub(crate) struct FileSystem<N> {
+    node: N,
+    settings: Settings,
+    inodes: Table,
+    pool: Pool,
+    snapshots: Snapshots,
+    /// The newest snapshot when last asked.
+    newest: Mutex<Option<SnapshotId>>,
+    handles: Mutex<FxHashMap<u64, Arc<Handle>>>,
+    directories: Mutex<FxHashMap<u64, Arc<Directory>>>,
+    next_handle: AtomicU64,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct Handle {
+    ino: u64,
+    object: ObjectInfo,
+    /// The file with all its bytes, from which reads are answered; None: the node is asked.
+    whole: Mutex<Option<Arc<Backing>>>,
+    /// Reads that the node has answered.
+    asked: AtomicU64,
+}
+
+/// What the kernel should look at again because the dataset changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Entries, by parent and name.
+    pub(crate) entries: Vec<(u64, Box<str>)>,
+    /// Directories whose listings it may have kept.
+    pub(crate) directories: Vec<u64>,
+}
+
+type Result<T> = std::result::Result<T, Errno>;
+
+impl<N: Node> FileSystem<N> {
+    /// A file system over a dataset of a node.
+    pub(crate) fn new(node: N, settings: Settings, registrar: Arc<dyn Registrar>) -> Self {
+        Self {
+            inodes: Table::new(settings.inodes),
+            pool: Pool::new(settings.files, registrar),
+            snapshots: Snapshots::default(),
+            newest: Mutex::default(),
+            handles: Mutex::default(),
+            directories: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+            node,
+            settings,
+        }
+    }
+
+    /// What it was made with.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What a name in a directory stands for. The kernel is told of it, and will forget it.
+    pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        let directory = self.directory_path(parent)?;
+        // The catalog's names are text, so no other name can be there.
+        let name = std::str::from_utf8(name).map_err(|_| Errno::NoEntry)?;
+        let path = join(&directory, name);
+        let entry = self.node.lookup(&path).map_err(|error| told(&error, &path))?;
+        Ok(self.remember(parent, name, &path, entry.object))
+    }
+
+    fn remember(&self, parent: u64, name: &str, path: &str, object: Option<ObjectInfo>) -> Attr {
+        let found = object.map_or(Found::Directory(path), Found::Object);
+        let ino = self.inodes.remember(parent, name, found);
+        self.attr_of(ino, object.as_ref())
+    }
+
+    /// The kernel has forgotten an inode so many times.
+    pub(crate) fn forget(&self, ino: u64, times: u64) {
+        self.inodes.forget(ino, times);
+    }
+
+    /// What an inode is.
+    pub(crate) fn attributes(&self, ino: u64) -> Result<Attr> {
+        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+            Kind::Directory(_) => Ok(self.attr_of(ino, None)),
+            Kind::File(object, _) => Ok(self.attr_of(ino, Some(object))),
+        }
+    }
+
+    /// The path of a directory.
+    fn directory_path(&self, ino: u64) -> Result<Box<str>> {
+        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+            Kind::Directory(path) => Ok(path.clone()),
+            Kind::File(..) => Err(Errno::NotDirectory),
+        }
+    }
+
+    /// The object that an inode is.
+    fn object(&self, ino: u64) -> Result<ObjectInfo> {
+        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+            Kind::Directory(_) => Err(Errno::IsDirectory),
+            Kind::File(object, _) => Ok(*object),
+        }
+    }
+
+    fn new_handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Asks whether the dataset has changed; if so, what the kernel must look at again. A node that is away has not.
+    pub(crate) fn changes(&self) -> Option<Changes> {
+        let now = self.node.newest().ok()?;
+        let before = self.newest.lock().replace(now);
+        if before.is_none_or(|before| before == now) {
+            return None;
+        }
+        let (entries, directories) = self.inodes.everything();
+        Some(Changes { entries, directories })
+    }
+
+    /// Gives back what is not needed; entries that the kernel should forget because there are too many.
+    pub(crate) fn tidy(&self) -> Vec<(u64, Box<str>)> {
+        self.pool.sweep();
+        self.inodes.surplus()
+    }
+
+    /// Inodes, open files and kept files, for the log.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        (self.inodes.len(), self.handles.lock().len(), self.pool.len())
+    }
+}
+
+/// The path of a name in a directory.
+fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+/// What a program is told of an error; what it cannot be told is logged.
+fn told(error: &fodder_api::Error, what: &str) -> Errno {
+    let errno = Errno::from(error);
+    if errno == Errno::Io {
+        tracing::warn!(what, "a program is told of an I/O error: {error}");
+    }
+    errno
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! What files and directories look like: sizes, times, modes, and the attributes that tell of the cache.
+
+use super::{FileSystem, Result, told};
+use crate::{error::Errno, node::Node};
+use fodder_api::{Source, frames::ObjectInfo};
+
+/// The time of what has none, in seconds since 1970: the first of 1980, which every archive format can hold.
+const NO_TIME_S: i64 = 315_532_800;
+
+/// What is best read at a time.
+const BLOCK_BYTES: u32 = 128 << 10;
+
+/// A file or a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    File,
+    Directory,
+}
+
+/// What `stat` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attr {
+    pub(crate) ino: u64,
+    pub(crate) kind: FileKind,
+    pub(crate) size: u64,
+    /// Seconds since 1970 and nanoseconds.
+    pub(crate) modified: (i64, u32),
+    pub(crate) permissions: u16,
+    pub(crate) links: u32,
+    pub(crate) owner: (u32, u32),
+    pub(crate) block_bytes: u32,
+}
+
+/// How much of a file is cached, in bytes.
+const CACHED: &str = "user.fodder.cached";
+/// The version of the object, as the origin spells it.
+const ETAG: &str = "user.fodder.etag";
+/// The tier that has all of it, or `none`.
+const TIER: &str = "user.fodder.tier";
+
+impl<N: Node> FileSystem<N> {
+    pub(super) fn attr_of(&self, ino: u64, object: Option<&ObjectInfo>) -> Attr {
+        let (kind, size, permissions, links) = match object {
+            Some(object) => (FileKind::File, object.size, 0o444, 1),
+            None => (FileKind::Directory, 0, 0o555, 2),
+        };
+        let modified = object
+            .and_then(|object| object.modified_ns)
+            .map_or((NO_TIME_S, 0), |nanos| (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000) as u32));
+        let owner = self.settings.owner;
+        Attr { ino, kind, size, modified, permissions, links, owner, block_bytes: BLOCK_BYTES }
+    }
+
+    /// The names of an inode's extended attributes.
+    pub(crate) fn attribute_names(&self, ino: u64) -> Result<Vec<u8>> {
+        match self.object(ino) {
+            Ok(_) => Ok([CACHED, ETAG, TIER].map(|name| format!("{name}\0")).concat().into_bytes()),
+            Err(Errno::IsDirectory) => Ok(Vec::new()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Whether an extended attribute can be there at all: programs ask for many that cannot.
+    pub(crate) fn has_attribute(&self, name: &[u8]) -> bool {
+        [CACHED, ETAG, TIER].iter().any(|known| known.as_bytes() == name)
+    }
+
+    /// The value of an extended attribute. May wait.
+    pub(crate) fn attribute(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+        let object = match self.object(ino) {
+            Ok(object) if self.has_attribute(name) => object,
+            Ok(_) | Err(Errno::IsDirectory) => return Err(Errno::NoAttribute),
+            Err(errno) => return Err(errno),
+        };
+        let description = self.node.describe(object.id).map_err(|error| told(&error, "an attribute"))?;
+        let value = match name {
+            name if name == CACHED.as_bytes() => description.cached_bytes.to_string(),
+            name if name == ETAG.as_bytes() => description.version,
+            _ => match description.tier {
+                Some(Source::TierMem) => "MEM".into(),
+                Some(Source::TierSsd) => "SSD".into(),
+                Some(Source::TierHdd) => "HDD".into(),
+                _ => "none".into(),
+            },
+        };
+        Ok(value.into_bytes())
+    }
+}

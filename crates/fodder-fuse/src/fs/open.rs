@@ -1,0 +1,205 @@
+//! Opening, reading and closing files: where the bytes come from.
+
+use super::{FileSystem, Handle, Result, told};
+use crate::{
+    backing::Backing,
+    error::Errno,
+    inode::Kind,
+    mode::{Mode, Policy},
+    node::Node,
+};
+use fodder_api::{Error as NodeError, frames::ObjectInfo};
+use parking_lot::Mutex;
+use rustix::io::ReadWriteFlags;
+use std::{
+    io::IoSliceMut,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// After so many reads of a large object by way of the node it is asked whether it has become whole.
+const ASK_AGAIN: u64 = 64;
+
+/// An open file, as the kernel is told of it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) handle: u64,
+    pub(crate) mode: Mode<Backing>,
+}
+
+/// The file that a read is of: an open one, or one that was never opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileRef {
+    pub(crate) ino: u64,
+    pub(crate) handle: Option<u64>,
+}
+
+struct Reading {
+    object: ObjectInfo,
+    whole: Option<Arc<Backing>>,
+    open: Option<Arc<Handle>>,
+}
+
+/// Where the answer to a read goes: called once.
+pub(crate) type Reply<'a> = &'a mut dyn FnMut(Result<&[u8]>);
+
+impl<N: Node> FileSystem<N> {
+    /// Opens a file whose bytes are at hand.
+    pub(crate) fn try_open(&self, ino: u64) -> Option<Result<Opened>> {
+        let kept = self.pool.get(ino);
+        let mut inodes = self.inodes.lock();
+        let (object, whole) = match &inodes.get(&ino).map(|inode| &inode.kind) {
+            None => return Some(Err(Errno::Stale)),
+            Some(Kind::Directory(_)) => return Some(Err(Errno::IsDirectory)),
+            Some(Kind::File(object, state)) => match (state.bound(), kept) {
+                (Some(Mode::Passthrough(whole)), _) => (*object, Some(Arc::clone(whole))),
+                (_, Some(whole)) => (*object, Some(whole)),
+                _ => return None,
+            },
+        };
+        let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else { return None };
+        let mode = state.open(self.settings.policy, self.passable(whole.as_ref()));
+        drop(inodes);
+        Some(Ok(self.opened(ino, object, mode, whole)))
+    }
+
+    /// Opens a file. May wait: an object that is not whole in the cache is fetched whole if it is small.
+    pub(crate) fn open(&self, ino: u64) -> Result<Opened> {
+        if let Some(opened) = self.try_open(ino) {
+            return opened;
+        }
+        let object = self.object(ino)?;
+        let whole = self.whole(ino, object)?;
+        let mut inodes = self.inodes.lock();
+        let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else {
+            return Err(Errno::Stale);
+        };
+        let mode = state.open(self.settings.policy, self.passable(whole.as_ref()));
+        drop(inodes);
+        Ok(self.opened(ino, object, mode, whole))
+    }
+
+    /// The file of an object: the node's if it is whole there, else for a small one what is fetched now.
+    fn whole(&self, ino: u64, object: ObjectInfo) -> Result<Option<Arc<Backing>>> {
+        let failed = |error: NodeError| told(&error, "open");
+        if let Some(content) = self.node.lease(object.id).map_err(failed)? {
+            return Ok(Some(self.pool.put(ino, content)));
+        }
+        let Some(room) = self.pool.room(object.size).filter(|_| object.size <= self.settings.whole_bytes) else {
+            return Ok(None);
+        };
+        let mut held = None;
+        let mut room = Some(room);
+        let mut hold = |bytes: &[u8]| {
+            let exact = bytes.len() as u64 == object.size;
+            held = room.take().filter(|_| exact).map(|room| self.pool.hold(room, bytes));
+        };
+        self.node.read(object.id, 0, object.size, &mut hold).map_err(failed)?;
+        match held {
+            Some(Ok(backing)) => Ok(Some(backing)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "no memory for an open file; it is read piece by piece");
+                Ok(None)
+            }
+            None => Err(Errno::Io),
+        }
+    }
+
+    /// The file if the kernel takes it for passthrough.
+    fn passable(&self, whole: Option<&Arc<Backing>>) -> Option<Arc<Backing>> {
+        let wanted = self.settings.policy == Policy::Passthrough;
+        whole.filter(|file| wanted && file.id().is_some()).cloned()
+    }
+
+    fn opened(&self, ino: u64, object: ObjectInfo, mode: Mode<Backing>, whole: Option<Arc<Backing>>) -> Opened {
+        let handle = self.new_handle();
+        let open = Handle { ino, object, whole: Mutex::new(whole), asked: AtomicU64::new(0) };
+        self.handles.lock().insert(handle, Arc::new(open));
+        Opened { handle, mode }
+    }
+
+    /// Closes a file.
+    pub(crate) fn release(&self, handle: u64) {
+        let Some(open) = self.handles.lock().remove(&handle) else { return };
+        let mut inodes = self.inodes.lock();
+        let last = match inodes.get_mut(&open.ino).map(|inode| &mut inode.kind) {
+            Some(Kind::File(_, state)) => state.release(),
+            _ => None,
+        };
+        // A file is closed and its number given back without holding up others.
+        drop(inodes);
+        drop(last);
+    }
+
+    /// Reads a range into `buffer` if its bytes are in memory; None if the call that may wait must be made.
+    pub(crate) fn try_read(&self, file: FileRef, offset: u64, length: u32, buffer: &mut Vec<u8>) -> Option<Result<()>> {
+        let Reading { object, whole, .. } = match self.reading(file) {
+            Ok(reading) => reading,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let length = u64::from(length).min(object.size.saturating_sub(offset)) as usize;
+        buffer.resize(length, 0);
+        let mut parts = [IoSliceMut::new(buffer)];
+        // Less than there is means that the rest must be waited for.
+        let read = rustix::io::preadv2(whole?.file(), &mut parts, offset, ReadWriteFlags::NOWAIT);
+        (read == Ok(length)).then_some(Ok(()))
+    }
+
+    /// Reads a range of a file, shorter only at its end. May wait.
+    pub(crate) fn read(&self, file: FileRef, offset: u64, length: u32, reply: Reply<'_>) {
+        let Reading { object, whole, open } = match self.reading(file) {
+            Ok(reading) => reading,
+            Err(errno) => return reply(Err(errno)),
+        };
+        let length = u64::from(length).min(object.size.saturating_sub(offset));
+        if length == 0 {
+            return reply(Ok(&[]));
+        }
+        if let Some(whole) = whole.or_else(|| self.whole_by_now(file.ino, &object, open.as_deref())) {
+            let mut buffer = vec![0; length as usize];
+            let read = whole.file().read_exact_at(&mut buffer, offset);
+            if let Err(error) = &read {
+                tracing::warn!(%error, "a cache file cannot be read");
+            }
+            return reply(read.map(|()| &*buffer).map_err(|_| Errno::Io));
+        }
+        let mut answered = false;
+        let read = self.node.read(object.id, offset, length, &mut |bytes| {
+            answered = true;
+            reply(if bytes.len() as u64 == length { Ok(bytes) } else { Err(Errno::Io) });
+        });
+        match read {
+            Err(error) if !answered => reply(Err(told(&error, "read"))),
+            Ok(()) if !answered => reply(Err(Errno::Io)),
+            _ => {}
+        }
+    }
+
+    /// The file of an object that was not whole when it was opened, and may be by now.
+    fn whole_by_now(&self, ino: u64, object: &ObjectInfo, open: Option<&Handle>) -> Option<Arc<Backing>> {
+        let Some(open) = open else {
+            let leased = self.node.lease(object.id).ok()??;
+            return Some(self.pool.put(ino, leased));
+        };
+        if open.asked.fetch_add(1, Ordering::Relaxed) % ASK_AGAIN != ASK_AGAIN - 1 {
+            return None;
+        }
+        let leased = self.node.lease(object.id).ok()??;
+        let whole = self.pool.put(ino, leased);
+        *open.whole.lock() = Some(Arc::clone(&whole));
+        Some(whole)
+    }
+
+    /// What a read is of, and where its bytes are.
+    fn reading(&self, file: FileRef) -> Result<Reading> {
+        let Some(handle) = file.handle else {
+            return Ok(Reading { object: self.object(file.ino)?, whole: self.pool.get(file.ino), open: None });
+        };
+        let open = self.handles.lock().get(&handle).cloned().ok_or(Errno::Stale)?;
+        let whole = open.whole.lock().clone();
+        Ok(Reading { object: open.object, whole, open: Some(open) })
+    }
+}

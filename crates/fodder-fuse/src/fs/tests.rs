@@ -1,0 +1,260 @@
+//! The file system over a node in memory.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::testing::{Ids, Memory};
+use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
+
+fn mount(node: Memory, change: impl FnOnce(&mut Settings)) -> (FileSystem<Memory>, Arc<Ids>) {
+    let mut settings = Settings {
+        owner: (5, 6),
+        immutable: false,
+        policy: Policy::Passthrough,
+        whole_bytes: 1000,
+        inodes: 1000,
+        files: 100,
+    };
+    change(&mut settings);
+    let ids = Arc::new(Ids::default());
+    (FileSystem::new(node, settings, ids.clone()), ids)
+}
+
+fn small(node: impl IntoIterator<Item = (&'static str, Vec<u8>)>) -> (FileSystem<Memory>, Arc<Ids>) {
+    mount(Memory::new(node), |_| {})
+}
+
+fn find(fs: &FileSystem<Memory>, path: &str) -> Result<Attr> {
+    path.split('/').try_fold(fs.attributes(ROOT)?, |directory, name| fs.lookup(directory.ino, name.as_bytes()))
+}
+
+fn read(fs: &FileSystem<Memory>, ino: u64, handle: u64, offset: u64, length: u32) -> Result<Vec<u8>> {
+    let file = FileRef { ino, handle: Some(handle).filter(|handle| *handle != 0) };
+    let mut answer = None;
+    fs.read(file, offset, length, &mut |bytes| answer = Some(bytes.map(<[u8]>::to_vec)));
+    let mut quick = Vec::new();
+    if let Some(tried) = fs.try_read(file, offset, length, &mut quick) {
+        assert_eq!(tried.map(|()| quick), answer.clone().unwrap());
+    }
+    answer.unwrap()
+}
+
+fn list(fs: &FileSystem<Memory>, ino: u64, room: usize, plus: bool) -> Vec<(String, FileKind, u64)> {
+    let handle = fs.open_directory(ino).unwrap();
+    let (mut all, mut cookie) = (Vec::new(), 0);
+    loop {
+        let before = all.len();
+        let mut left = room;
+        fs.entries(handle, cookie, plus, &mut |child| {
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
+            assert_eq!(child.attr.map(|attr| attr.ino), (plus && !child.name.starts_with('.')).then_some(child.ino));
+            all.push((child.name.to_owned(), child.kind, child.ino));
+            cookie = child.cookie;
+            false
+        })
+        .unwrap();
+        if all.len() == before {
+            fs.release_directory(handle);
+            return all;
+        }
+    }
+}
+
+#[test]
+fn names_are_found_with_what_they_are() {
+    let (fs, _) = small([("a/b/c", vec![1; 10]), ("d", vec![]), ("ünï cödé\n", vec![2; 3])]);
+    let file = find(&fs, "a/b/c").unwrap();
+    assert_eq!((file.kind, file.size, file.permissions, file.links), (FileKind::File, 10, 0o444, 1));
+    assert_eq!((file.modified, file.owner), ((1, 500_000_000), (5, 6)));
+    let directory = find(&fs, "a/b").unwrap();
+    assert_eq!((directory.kind, directory.permissions), (FileKind::Directory, 0o555));
+    assert_eq!(fs.attributes(directory.ino).unwrap(), directory);
+    assert_eq!(find(&fs, "ünï cödé\n").unwrap().size, 3);
+    assert_eq!(find(&fs, "nothing"), Err(Errno::NoEntry));
+    assert_eq!(fs.lookup(ROOT, b"\xff\xfe"), Err(Errno::NoEntry));
+    assert_eq!(fs.lookup(file.ino, b"x"), Err(Errno::NotDirectory));
+    assert_eq!(fs.attributes(12345), Err(Errno::Stale));
+}
+
+#[test]
+fn a_directory_is_read_whole_in_whatever_portions_the_kernel_asks() {
+    let names: Vec<String> = (0..3000).map(|number| format!("dir/{number:05}")).collect();
+    let objects = names.iter().map(|name| (name.as_str(), vec![0])).chain([("dir/sub/x", vec![]), ("zzz", vec![])]);
+    let (fs, _) = mount(Memory::new(objects), |_| {});
+    let ino = find(&fs, "dir").unwrap().ino;
+    for (room, plus) in [(1, false), (7, true), (100_000, false)] {
+        fs.node.lists.store(0, Relaxed);
+        let all = list(&fs, ino, room, plus);
+        assert_eq!(all.len(), 3000 + 1 + 2);
+        assert_eq!((all[0].2, all[1].2), (ino, ROOT));
+        assert_eq!(all.last().unwrap().1, FileKind::Directory);
+        assert!(fs.node.lists.load(Relaxed) <= 4, "a page is asked for once");
+        for (name, _, number) in &all[2..] {
+            assert_eq!(find(&fs, &format!("dir/{name}")).unwrap().ino, *number, "readdir and stat agree");
+        }
+    }
+}
+
+#[test]
+fn a_listing_goes_on_when_the_dataset_changes_and_when_its_snapshot_is_gone() {
+    let names: Vec<String> = (0..3000).map(|number| format!("{number:05}")).collect();
+    let (fs, _) = mount(Memory::new(names.iter().map(|name| (name.as_str(), vec![0]))), |_| {});
+    let handle = fs.open_directory(ROOT).unwrap();
+    let (mut seen, mut cookie, mut rounds) = (Vec::new(), 0, 0);
+    loop {
+        let before = seen.len();
+        fs.entries(handle, cookie, false, &mut |child| {
+            seen.push(child.name.to_owned());
+            cookie = child.cookie;
+            false
+        })
+        .unwrap();
+        if seen.len() == before {
+            break;
+        }
+        // Sorts first, so that every rank moves.
+        fs.node.put(&format!("!{rounds}"), vec![]);
+        rounds += 1;
+        if rounds == 2 {
+            fs.node.kept_from.store(2, Relaxed);
+        }
+    }
+    let old: Vec<_> = seen.into_iter().filter(|name| !name.starts_with(['.', '!'])).collect();
+    assert_eq!(old, names, "what was there all the time is listed exactly once");
+}
+
+#[test]
+fn a_small_object_is_fetched_whole_once_and_passed_through() {
+    let (fs, ids) = small([("a", (0..200).collect())]);
+    let ino = find(&fs, "a").unwrap().ino;
+    assert!(fs.try_open(ino).is_none(), "nothing is at hand yet");
+    let first = fs.open(ino).unwrap();
+    let second = fs.try_open(ino).unwrap().unwrap();
+    let (Mode::Passthrough(one), Mode::Passthrough(two)) = (&first.mode, &second.mode) else { panic!("{first:?}") };
+    assert!(Arc::ptr_eq(one, two));
+    assert_eq!(fs.node.reads.load(Relaxed), 1);
+    assert_eq!(read(&fs, ino, first.handle, 10, 20).unwrap(), (10..30).collect::<Vec<u8>>());
+    drop((first.mode, second.mode));
+    fs.release(first.handle);
+    assert_eq!(ids.open(), 1);
+    fs.release(second.handle);
+    assert_eq!(ids.open(), 0, "memory of an object that is not cached is given back");
+    fs.node.fill("a");
+    let third = fs.open(ino).unwrap();
+    assert!(matches!(third.mode, Mode::Passthrough(_)));
+    fs.release(third.handle);
+    assert_eq!((fs.node.reads.load(Relaxed), ids.open()), (1, 1), "a leased file is kept");
+    assert!(fs.try_open(ino).unwrap().is_ok());
+}
+
+#[test]
+fn a_large_object_is_direct_until_it_is_whole_and_closed() {
+    let bytes: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
+    let (fs, ids) = small([("big", bytes.clone())]);
+    let ino = find(&fs, "big").unwrap().ino;
+    let first = fs.open(ino).unwrap();
+    assert!(matches!(first.mode, Mode::Direct));
+    assert_eq!(read(&fs, ino, first.handle, 4990, 100).unwrap(), &bytes[4990..]);
+    assert_eq!(read(&fs, ino, first.handle, 9000, 100).unwrap(), b"");
+    fs.node.fill("big");
+    let second = fs.open(ino).unwrap();
+    assert!(matches!(second.mode, Mode::Direct), "no two modes at a time");
+    for _ in 0..100 {
+        assert_eq!(read(&fs, ino, first.handle, 0, 10).unwrap(), &bytes[..10]);
+    }
+    let asked = fs.node.reads.load(Relaxed);
+    assert_eq!(read(&fs, ino, first.handle, 0, 10).unwrap(), &bytes[..10]);
+    assert_eq!(fs.node.reads.load(Relaxed), asked, "a file that has become whole is read without the node");
+    fs.release(first.handle);
+    fs.release(second.handle);
+    let third = fs.open(ino).unwrap();
+    assert!(matches!(third.mode, Mode::Passthrough(_)));
+    assert_eq!(ids.open(), 1);
+}
+
+#[test]
+fn without_passthrough_the_kernel_keeps_what_it_gets() {
+    let (fs, ids) = mount(Memory::new([("a", vec![7; 50])]), |settings| settings.policy = Policy::KeepCache);
+    let ino = find(&fs, "a").unwrap().ino;
+    let open = fs.open(ino).unwrap();
+    assert!(matches!(open.mode, Mode::Cached));
+    assert_eq!(read(&fs, ino, open.handle, 0, 100).unwrap(), vec![7; 50]);
+    assert_eq!(ids.open(), 0);
+}
+
+#[test]
+fn a_file_that_was_never_opened_is_read_by_its_number() {
+    let (fs, _) = mount(Memory::new([("a", vec![7; 50])]), |settings| settings.immutable = true);
+    let ino = find(&fs, "a").unwrap().ino;
+    assert_eq!(read(&fs, ino, 0, 40, 100).unwrap(), vec![7; 10]);
+    fs.node.fill("a");
+    assert_eq!(read(&fs, ino, 0, 0, 100).unwrap(), vec![7; 50]);
+    assert!(fs.try_read(FileRef { ino, handle: None }, 0, 10, &mut Vec::new()).is_some());
+}
+
+#[test]
+fn a_changed_object_is_another_inode_and_open_handles_keep_the_old_bytes() {
+    let (fs, _) = small([("a", vec![1; 20]), ("b", vec![3; 20])]);
+    let old = find(&fs, "a").unwrap();
+    assert!(fs.changes().is_none());
+    let open = fs.open(old.ino).unwrap();
+    fs.node.put("a", vec![2; 30]);
+    let new = find(&fs, "a").unwrap();
+    assert_ne!(new.ino, old.ino);
+    assert_eq!((new.size, fs.attributes(old.ino).unwrap().size), (30, 20));
+    assert_eq!(read(&fs, old.ino, open.handle, 0, 100).unwrap(), vec![1; 20]);
+    let changes = fs.changes().unwrap();
+    assert!(changes.entries.iter().any(|(parent, name)| (*parent, &**name) == (ROOT, "a")));
+    assert_eq!(changes.directories, [ROOT]);
+    assert!(fs.changes().is_none(), "a change is told once");
+}
+
+#[test]
+fn attributes_tell_what_is_cached() {
+    let (fs, _) = small([("d/a", vec![1; 20])]);
+    let ino = find(&fs, "d/a").unwrap().ino;
+    let get = |name: &str| fs.attribute(ino, name.as_bytes()).map(|value| String::from_utf8(value).unwrap());
+    let all = |fs: &FileSystem<Memory>| {
+        let names = String::from_utf8(fs.attribute_names(ino).unwrap()).unwrap();
+        names.split_terminator('\0').map(|name| (name.to_owned(), get(name).unwrap())).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!((&*all(&fs)["user.fodder.cached"], &*all(&fs)["user.fodder.tier"]), ("0", "none"));
+    fs.node.fill("d/a");
+    assert_eq!((&*all(&fs)["user.fodder.cached"], &*all(&fs)["user.fodder.tier"]), ("20", "SSD"));
+    assert_eq!(all(&fs)["user.fodder.etag"], "\"v\"");
+    assert_eq!(get("user.other"), Err(Errno::NoAttribute));
+    let directory = find(&fs, "d").unwrap().ino;
+    assert_eq!(fs.attribute(directory, b"user.fodder.cached"), Err(Errno::NoAttribute));
+    assert_eq!(fs.attribute_names(directory).unwrap(), b"");
+}
+
+#[test]
+fn a_node_that_is_away_is_an_error_only_for_what_needs_it() {
+    let (fs, _) = small([("a", vec![1; 20]), ("b", vec![1; 20])]);
+    fs.node.fill("a");
+    let (a, b) = (find(&fs, "a").unwrap().ino, find(&fs, "b").unwrap().ino);
+    let open = fs.open(a).unwrap();
+    fs.node.away.store(true, Relaxed);
+    assert_eq!(read(&fs, a, open.handle, 0, 5).unwrap(), vec![1; 5]);
+    assert!(fs.open(a).is_ok(), "a kept file needs no node");
+    assert_eq!(fs.open(b).map(|_| ()), Err(Errno::Io));
+    assert!(fs.changes().is_none());
+    fs.node.away.store(false, Relaxed);
+    assert!(fs.open(b).is_ok());
+}
+
+#[test]
+fn memory_is_flat_over_many_opens() {
+    let (fs, ids) = mount(Memory::new([("a", vec![1; 20])]), |settings| settings.inodes = 4);
+    fs.node.fill("a");
+    for _ in 0..1000 {
+        let ino = find(&fs, "a").unwrap().ino;
+        let open = fs.open(ino).unwrap();
+        fs.release(open.handle);
+        fs.forget(ino, 1);
+    }
+    assert_eq!((fs.counts(), ids.open()), ((1, 0, 1), 1));
+    assert!(fs.tidy().is_empty());
+}

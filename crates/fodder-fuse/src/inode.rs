@@ -1,0 +1,208 @@
+//! The inodes the kernel knows: numbers that follow from what they stand for, and how often the kernel was told of them.
+//!
+//! A number is a hash of an object's version, or of a directory's path: it is the same in every mount and after every
+//! restart, and an object that changed has another. The table holds what the kernel has not forgotten; when that is too
+//! much the kernel is asked to forget. Knows nothing of nodes.
+
+use crate::{backing::Backing, mode::State};
+use fodder_api::frames::ObjectInfo;
+use parking_lot::{Mutex, MutexGuard};
+use rustc_hash::FxHashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The root directory's number.
+pub(crate) const ROOT: u64 = 1;
+
+/// What an inode stands for.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// A directory, by its path; the root's is empty.
+    Directory(Box<str>),
+    /// One version of an object, and how it is open.
+    File(ObjectInfo, State<Backing>),
+}
+
+/// What the kernel knows of one inode.
+#[derive(Debug)]
+pub(crate) struct Inode {
+    pub(crate) kind: Kind,
+    /// Where it was last found, for telling the kernel to look again.
+    pub(crate) parent: u64,
+    pub(crate) name: Box<str>,
+    /// How often the kernel was told of it and has not forgotten it.
+    lookups: u64,
+}
+
+/// What an inode is to stand for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Found<'a> {
+    /// A directory, by its path.
+    Directory(&'a str),
+    /// An object.
+    Object(ObjectInfo),
+}
+
+/// All inodes the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Table {
+    inodes: Mutex<FxHashMap<u64, Inode>>,
+    capacity: usize,
+}
+
+/// The number of what is found, if it is free.
+pub(crate) fn number(found: Found<'_>) -> u64 {
+    let number = match found {
+        Found::Directory("") => return ROOT,
+        Found::Directory(path) => {
+            let mut hasher = DefaultHasher::new();
+            path.hash(&mut hasher);
+            hasher.finish()
+        }
+        Found::Object(object) => u64::from_le_bytes(object.id.key[..8].try_into().expect("eight bytes")),
+    };
+    // 0 means nothing to the kernel, and 1 is the root.
+    number.max(ROOT + 1)
+}
+
+impl Table {
+    /// A table with the root, which asks to be trimmed above `capacity`.
+    pub(crate) fn new(capacity: usize) -> Self {
+        let root = Inode { kind: Kind::Directory("".into()), parent: ROOT, name: "".into(), lookups: 1 };
+        Self { inodes: Mutex::new(FxHashMap::from_iter([(ROOT, root)])), capacity }
+    }
+
+    /// All inodes, for as short as possible.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, FxHashMap<u64, Inode>> {
+        self.inodes.lock()
+    }
+
+    /// The kernel is told of an entry: its number.
+    pub(crate) fn remember(&self, parent: u64, name: &str, found: Found<'_>) -> u64 {
+        let mut inodes = self.inodes.lock();
+        let mut ino = number(found);
+        // Another object may have the number: once in the lifetime of a very large dataset.
+        while inodes.get(&ino).is_some_and(|inode| !inode.is(found)) {
+            ino = ino.wrapping_add(1).max(ROOT + 1);
+        }
+        let inode = inodes.entry(ino).or_insert_with(|| Inode {
+            kind: match found {
+                Found::Directory(path) => Kind::Directory(path.into()),
+                Found::Object(object) => Kind::File(object, State::Idle),
+            },
+            parent,
+            name: name.into(),
+            lookups: 0,
+        });
+        inode.lookups += 1;
+        if inode.parent != parent || &*inode.name != name {
+            (inode.parent, inode.name) = (parent, name.into());
+        }
+        ino
+    }
+
+    /// The kernel forgot an inode so many times.
+    pub(crate) fn forget(&self, ino: u64, times: u64) {
+        let mut inodes = self.inodes.lock();
+        let Some(inode) = inodes.get_mut(&ino) else { return };
+        inode.lookups = inode.lookups.saturating_sub(times);
+        if inode.lookups == 0 && ino != ROOT {
+            inodes.remove(&ino);
+        }
+    }
+
+    /// How many inodes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.inodes.lock().len()
+    }
+
+    /// Entries that the kernel should forget because there are too many: parent and name.
+    pub(crate) fn surplus(&self) -> Vec<(u64, Box<str>)> {
+        let inodes = self.inodes.lock();
+        // Some more than needed, so that this is done seldom.
+        let count = inodes.len().saturating_sub(self.capacity);
+        let count = if count == 0 { 0 } else { count + self.capacity / 16 };
+        let idle = inodes.values().filter(|inode| matches!(inode.kind, Kind::File(..)) && inode.handles() == 0);
+        idle.take(count).map(|inode| (inode.parent, inode.name.clone())).collect()
+    }
+
+    /// Every entry the kernel may have kept, parents and names, and every directory.
+    pub(crate) fn everything(&self) -> (Vec<(u64, Box<str>)>, Vec<u64>) {
+        let inodes = self.inodes.lock();
+        let entries = inodes.iter().filter(|(ino, _)| **ino != ROOT);
+        let entries = entries.map(|(_, inode)| (inode.parent, inode.name.clone())).collect();
+        let directories = inodes.iter().filter(|(_, inode)| matches!(inode.kind, Kind::Directory(_)));
+        (entries, directories.map(|(ino, _)| *ino).collect())
+    }
+}
+
+impl Inode {
+    fn is(&self, found: Found<'_>) -> bool {
+        match (&self.kind, found) {
+            (Kind::Directory(path), Found::Directory(other)) => &**path == other,
+            (Kind::File(object, _), Found::Object(other)) => object.id.key == other.id.key,
+            _ => false,
+        }
+    }
+
+    fn handles(&self) -> usize {
+        match &self.kind {
+            Kind::Directory(_) => 0,
+            Kind::File(_, state) => state.handles(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fodder_api::frames::ObjectId;
+
+    fn object(key: u64) -> ObjectInfo {
+        let mut full = [7; 16];
+        full[..8].copy_from_slice(&key.to_le_bytes());
+        ObjectInfo { id: ObjectId { slot: 0, key: full }, size: 1, modified_ns: None }
+    }
+
+    #[test]
+    fn a_number_follows_from_the_version_and_a_clash_is_resolved() {
+        let table = Table::new(10);
+        let one = table.remember(ROOT, "a", Found::Object(object(77)));
+        assert_eq!(one, table.remember(ROOT, "b", Found::Object(object(77))));
+        let mut clash = object(77);
+        clash.id.key[15] = 0;
+        assert_eq!(table.remember(ROOT, "c", Found::Object(clash)), 78);
+        assert_ne!(table.remember(ROOT, "a", Found::Object(object(5))), one);
+        assert!(table.remember(ROOT, "zero", Found::Object(object(0))) > ROOT);
+        assert_ne!(table.remember(ROOT, "d", Found::Directory("d")), table.remember(ROOT, "e", Found::Directory("e")));
+    }
+
+    #[test]
+    fn an_inode_goes_when_it_was_forgotten_as_often_as_told() {
+        let table = Table::new(10);
+        let ino = table.remember(ROOT, "a", Found::Object(object(77)));
+        table.remember(ROOT, "a", Found::Object(object(77)));
+        table.forget(ino, 1);
+        assert_eq!(table.len(), 2);
+        table.forget(ino, 1);
+        assert_eq!(table.len(), 1);
+        table.forget(ino, 1);
+        table.forget(ROOT, 100);
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn too_many_inodes_are_named_so_that_the_kernel_can_forget_them() {
+        let table = Table::new(32);
+        for key in 10..50 {
+            table.remember(ROOT, &key.to_string(), Found::Object(object(key)));
+        }
+        let surplus = table.surplus();
+        assert_eq!(surplus.len(), 9 + 2);
+        for (_, name) in surplus {
+            table.forget(name.parse().unwrap(), 1);
+        }
+        assert!(table.surplus().is_empty());
+        let (entries, directories) = table.everything();
+        assert_eq!((entries.len(), directories), (table.len() - 1, vec![ROOT]));
+    }
+}

@@ -1,0 +1,69 @@
+//! What the mount asks of a node. `remote` asks a real one over frames.
+
+mod remote;
+
+pub(crate) use remote::Remote;
+pub use remote::Revive;
+
+use crate::backing::Content;
+use fodder_api::{
+    Result, Source,
+    frames::{ObjectId, ObjectInfo},
+};
+
+/// The name of a snapshot.
+pub(crate) type SnapshotId = [u8; 16];
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its name, without a slash.
+    pub(crate) name: Box<str>,
+    /// The object it is; None: a directory.
+    pub(crate) object: Option<ObjectInfo>,
+    /// Where the listing goes on behind it, in the same snapshot. Never 0.
+    pub(crate) next: u32,
+}
+
+/// A page of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) snapshot: SnapshotId,
+    pub(crate) entries: Vec<Entry>,
+    /// Nothing is behind it.
+    pub(crate) end: bool,
+}
+
+/// Where a page begins: a place in a snapshot, and the name before it for when the snapshot is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct From<'a> {
+    pub(crate) snapshot: Option<SnapshotId>,
+    pub(crate) rank: u32,
+    pub(crate) behind: &'a str,
+}
+
+/// What is known of an object beside what its entry tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    /// Bytes of it that are cached.
+    pub(crate) cached_bytes: u64,
+    /// The tier that has all of it.
+    pub(crate) tier: Option<Source>,
+    pub(crate) version: String,
+}
+
+/// A node, as the mount of one dataset needs it. Every call may wait for the node or its origin, in bounded time.
+pub(crate) trait Node: Send + Sync + 'static {
+    /// What lies at a path of the newest snapshot.
+    fn lookup(&self, path: &str) -> Result<Entry>;
+    /// A page of a directory.
+    fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page>;
+    /// The file of an object that is whole in the cache; None if it is not. Fetches nothing.
+    fn lease(&self, object: ObjectId) -> Result<Option<Content>>;
+    /// Gives `take` the bytes of a range, all at once.
+    fn read(&self, object: ObjectId, offset: u64, length: u64, take: &mut dyn FnMut(&[u8])) -> Result<()>;
+    /// What is known of an object.
+    fn describe(&self, object: ObjectId) -> Result<Description>;
+    /// The newest snapshot, without waiting for a node that is away.
+    fn newest(&self) -> Result<SnapshotId>;
+}

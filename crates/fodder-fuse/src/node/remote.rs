@@ -1,0 +1,198 @@
+//! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
+
+use super::{Description, Entry, From, Node, Page, SnapshotId};
+use crate::backing::Content;
+use fodder_api::{
+    Address, Error, Result, Timeouts,
+    frames::{Batch, Entries, FrameClient, ObjectId},
+};
+use parking_lot::Mutex;
+use std::{
+    fmt, thread,
+    time::{Duration, Instant},
+};
+
+/// Longer than a node tries before it says that its origin does not answer.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// How long a connection may take to be made; the node is on this host.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The pause between two attempts to reach a node that is away.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that are kept while nobody uses them.
+const MAX_IDLE: usize = 32;
+
+/// The memory of a read that a connection keeps for the next.
+const MAX_KEPT_BYTES: usize = 2 << 20;
+
+/// Makes sure that the node runs and has the dataset; called again and again while it does not answer.
+pub type Revive = Box<dyn Fn() + Send + Sync>;
+
+/// A dataset of a node that is reached by its Unix socket.
+pub(crate) struct Remote {
+    address: Address,
+    dataset: String,
+    /// How long a request waits for a node that is away.
+    patience: Duration,
+    revive: Revive,
+    /// When the node was last revived, so that many who wait do it once.
+    revived: Mutex<Option<Instant>>,
+    idle: Mutex<Vec<Link>>,
+    /// Whether the last thing that was logged is that it is away.
+    away: Mutex<bool>,
+}
+
+/// A connection with the dataset open.
+struct Link {
+    client: FrameClient,
+    handle: u32,
+    batch: Batch,
+}
+
+impl Remote {
+    /// The dataset of a node; nothing is asked yet.
+    pub(crate) fn new(address: Address, dataset: String, patience: Duration, revive: Revive) -> Self {
+        Self {
+            address,
+            dataset,
+            patience,
+            revive,
+            revived: Mutex::default(),
+            idle: Mutex::default(),
+            away: Mutex::default(),
+        }
+    }
+
+    /// Asks on a connection; if it is lost on the way, again on another, until the node is back or patience is over.
+    fn ask<T>(&self, patience: Duration, mut question: impl FnMut(&mut Link) -> Result<T>) -> Result<T> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let (mut link, kept) = match self.link() {
+                Ok(link) => link,
+                Err(error) => {
+                    self.wait_until(deadline, error)?;
+                    continue;
+                }
+            };
+            let answer = question(&mut link);
+            match &answer {
+                Err(error) if link.client.is_broken() || matches!(error, Error::Closed(_)) => {
+                    // Those that were kept were lost with it. A fresh one that is lost is a node that is going.
+                    self.idle.lock().clear();
+                    if !kept || Instant::now() >= deadline {
+                        self.wait_until(deadline, error.clone())?;
+                    }
+                }
+                _ => {
+                    self.keep(link);
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// A connection, and whether it was kept from before.
+    fn link(&self) -> Result<(Link, bool)> {
+        if let Some(link) = self.idle.lock().pop() {
+            return Ok((link, true));
+        }
+        let mut client = FrameClient::connect_with(&self.address, Timeouts { connect: CONNECT, progress: ANSWER })?;
+        let handle = client.open(&self.dataset, None)?.handle;
+        if std::mem::take(&mut *self.away.lock()) {
+            tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");
+        }
+        Ok((Link { client, handle, batch: Batch::new() }, false))
+    }
+
+    fn keep(&self, mut link: Link) {
+        if link.batch.capacity_bytes() > MAX_KEPT_BYTES {
+            link.batch = Batch::new();
+        }
+        let mut idle = self.idle.lock();
+        if idle.len() < MAX_IDLE {
+            idle.push(link);
+        }
+    }
+
+    /// A pause, and an attempt to have the node again; the error, when it is too late.
+    fn wait_until(&self, deadline: Instant, error: Error) -> Result<()> {
+        if !std::mem::replace(&mut *self.away.lock(), true) {
+            tracing::warn!(address = %self.address, dataset = self.dataset, "the node does not answer: {error}");
+        }
+        if Instant::now() >= deadline {
+            return Err(error);
+        }
+        let mut revived = self.revived.lock();
+        if revived.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
+            *revived = Some(Instant::now());
+            drop(revived);
+            (self.revive)();
+        }
+        thread::sleep(PAUSE);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("address", &self.address).field("dataset", &self.dataset).finish_non_exhaustive()
+    }
+}
+
+fn page(entries: &Entries) -> Page {
+    let owned = entries.iter().map(|entry| Entry { name: entry.name.into(), object: entry.object, next: entry.next });
+    Page { snapshot: entries.snapshot, end: entries.end, entries: owned.collect() }
+}
+
+impl Node for Remote {
+    fn lookup(&self, path: &str) -> Result<Entry> {
+        let found = self.ask(self.patience, |link| link.client.lookup(link.handle, path))?;
+        let entry = page(&found).entries.pop();
+        entry.ok_or_else(|| Error::Internal("the node found something and did not say what".into()))
+    }
+
+    fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page> {
+        let From { snapshot, rank, behind } = from;
+        let list = |link: &mut Link| link.client.list(link.handle, path, snapshot, (rank, behind), count);
+        self.ask(self.patience, list).map(|entries| page(&entries))
+    }
+
+    fn lease(&self, object: ObjectId) -> Result<Option<Content>> {
+        match self.ask(self.patience, |link| link.client.lease_object(link.handle, object)) {
+            Ok(leased) => Ok(Some(Content::Leased(leased.lease))),
+            Err(Error::Full(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&self, object: ObjectId, offset: u64, length: u64, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if length == 0 {
+            take(&[]);
+            return Ok(());
+        }
+        self.ask(self.patience, |link| {
+            link.client.read_object(link.handle, object, offset, length, &mut link.batch)?;
+            let nothing = || Error::Internal("the node answered a read with nothing".into());
+            take(link.batch.get(0).ok_or_else(nothing)?.data?);
+            Ok(())
+        })
+    }
+
+    fn describe(&self, object: ObjectId) -> Result<Description> {
+        let (cached_bytes, tier, version) =
+            self.ask(self.patience, |link| link.client.describe(link.handle, object))?;
+        Ok(Description { cached_bytes, tier, version })
+    }
+
+    fn newest(&self) -> Result<SnapshotId> {
+        let opened = self.ask(Duration::ZERO, |link| {
+            let opened = link.client.open(&self.dataset, None)?;
+            link.client.close(opened.handle)?;
+            Ok(opened)
+        })?;
+        let id = u128::from_str_radix(&opened.snapshot, 16);
+        id.map(u128::to_be_bytes).map_err(|_| Error::Internal("the node has a snapshot without a name".into()))
+    }
+}

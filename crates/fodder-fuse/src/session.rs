@@ -1,0 +1,276 @@
+//! A mounted dataset from its first moment to its last: mounting, the threads around it, news for the kernel, unmounting.
+
+use crate::{
+    Error, Result, Revive,
+    fs::{FileSystem, Settings},
+    kernel::{Abilities, Adapter, Device, Tuning},
+    mode::Policy,
+    node::{Node, Remote},
+    point,
+    worker::Workers,
+};
+use fodder_api::Address;
+use fuser::{BackgroundSession, MountOption, Session, SessionACL};
+use parking_lot::{Condvar, Mutex};
+use std::{
+    fs,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Threads that take the kernel's requests, each on a descriptor of its own. They never wait for anything but the kernel.
+const THREADS: usize = 4;
+
+/// How often the node is asked whether the dataset has changed, and what is not needed is given back.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Inodes the kernel may know: about 150 bytes each here, and several times that in the kernel.
+const MAX_INODES: usize = 1 << 20;
+
+/// Files that are kept open, if this process may have as many.
+const MAX_FILES: usize = 16 << 10;
+
+/// What a user may choose about a mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// The files never change and fit into memory: the kernel keeps them and does not even tell of opens.
+    pub immutable: bool,
+    /// Let the kernel read cache files itself, if it can.
+    pub passthrough: bool,
+    /// Requests the kernel may have under way that nobody waits for.
+    pub max_background: u16,
+    /// From so many of them on it begins no more.
+    pub congestion_threshold: u16,
+    /// How far the kernel reads ahead, where it keeps what it reads.
+    pub read_ahead_kb: u32,
+    /// Objects up to this many bytes are fetched whole when they are opened.
+    pub whole_bytes: u64,
+    /// How long opens and reads wait for a node that is away.
+    pub patience: Duration,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            allow_other: false,
+            immutable: false,
+            passthrough: true,
+            max_background: 64,
+            congestion_threshold: 48,
+            read_ahead_kb: 1024,
+            whole_bytes: 8 << 20,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A mounted dataset. Unmounted when dropped.
+#[derive(Debug)]
+pub struct Mount {
+    session: Option<BackgroundSession>,
+    path: PathBuf,
+    watcher: Option<JoinHandle<()>>,
+    stop: Arc<Stop>,
+    slower: Option<String>,
+}
+
+/// Tells the watcher to end.
+#[derive(Debug, Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Mount {
+    /// Mounts a dataset of the node at `address`, which must be a Unix socket, on a directory.
+    pub fn new(address: Address, dataset: &str, dir: &Path, options: &MountOptions, revive: Revive) -> Result<Self> {
+        point::check_fuse()?;
+        let path = point::prepare(dir)?;
+        let node = Remote::new(address, dataset.to_owned(), options.patience, revive);
+        node.newest().map_err(|error| Error::Unavailable(error.to_string()))?;
+        let files = raise_file_limit();
+        let (fs, abilities) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+        let tuning =
+            Tuning { max_background: options.max_background, congestion_threshold: options.congestion_threshold };
+        let adapter =
+            Adapter { fs: Arc::clone(&fs), abilities: Arc::clone(&abilities), tuning, workers: Workers::default() };
+        let session =
+            Session::new(adapter, &path, &config(dataset, options)).map_err(|error| refused(&path, &error))?;
+        let device = Device::of(session.as_fd()).map_err(|error| Error::io("use the fuse device", &error))?;
+        let device = Arc::new(device);
+        let can = abilities.get().copied().unwrap_or_default();
+        let (policy, slower) = policy(can, options, &device);
+        let settings = Settings {
+            owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+            immutable: options.immutable && can.no_open,
+            policy,
+            whole_bytes: options.whole_bytes,
+            inodes: MAX_INODES,
+            files,
+        };
+        let made = Arc::new(FileSystem::new(node, settings, Arc::clone(&device) as _));
+        fs.set(Arc::clone(&made)).expect("set only here");
+        let session = session.spawn().map_err(|error| Error::io("start the mount's threads", &error))?;
+        set_read_ahead(&path, options.read_ahead_kb);
+        let stop = Arc::<Stop>::default();
+        let watcher = thread::Builder::new().name("fuse-watch".into()).spawn({
+            let stop = Arc::clone(&stop);
+            move || watch(&made, &device, &stop)
+        });
+        let watcher = watcher.map_err(|error| Error::io("start the mount's threads", &error))?;
+        Ok(Self { session: Some(session), path, watcher: Some(watcher), stop, slower })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why it is slower than it could be, if it is.
+    pub fn slower(&self) -> Option<&str> {
+        self.slower.as_deref()
+    }
+
+    /// Whether somebody has unmounted it.
+    pub fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Unmounts it; in use, it goes away for new users, and those who use it keep what they have open.
+    pub fn unmount(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        *self.stop.stopped.lock() = true;
+        self.stop.changed.notify_all();
+        let mut outcome = Ok(());
+        if !session.guard.is_finished() {
+            outcome = point::detach(&self.path);
+        }
+        // Threads that serve those who still use it end with the process: they are not waited for.
+        drop(session);
+        let _ = self.watcher.take().map(JoinHandle::join);
+        outcome
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(path = %self.path.display(), "{error}");
+        }
+    }
+}
+
+fn config(dataset: &str, options: &MountOptions) -> fuser::Config {
+    let mut config = fuser::Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(format!("fodder:{dataset}")),
+        MountOption::Subtype("fodder".into()),
+        MountOption::RO,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(THREADS);
+    config.clone_fd = true;
+    config
+}
+
+/// What a refused mount means.
+fn refused(path: &Path, error: &std::io::Error) -> Error {
+    let (shown, text) = (path.display(), error.to_string());
+    if text.contains("user_allow_other") {
+        return Error::Unsupported(
+            "--allow-other is for root, unless /etc/fuse.conf has a line `user_allow_other`: add it, or leave the flag out"
+                .into(),
+        );
+    }
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Unsupported(format!(
+            "the kernel does not let this user mount on {shown} ({text}): own the directory, or mount as root; in a \
+             container, give it --device /dev/fuse --cap-add SYS_ADMIN"
+        )),
+        _ => Error::Internal(format!("cannot mount on {shown}: {}", text.trim())),
+    }
+}
+
+/// What files can be, and why not more.
+fn policy(can: Abilities, options: &MountOptions, device: &Device) -> (Policy, Option<String>) {
+    use crate::backing::Registrar;
+    let slower = |why: &str| {
+        let text =
+            format!("{why}; files go through this process and the kernel's cache, at about 0.8 of the disk's speed");
+        (Policy::KeepCache, Some(text))
+    };
+    if options.immutable || !options.passthrough {
+        return (Policy::KeepCache, None);
+    }
+    if !can.passthrough {
+        return slower("the kernel has no FUSE passthrough (it came with 6.9)");
+    }
+    // Asked with a file that is always allowed, if any is.
+    let probe = rustix::fs::memfd_create("fodder-probe", rustix::fs::MemfdFlags::CLOEXEC).map(fs::File::from);
+    match probe.map_err(std::io::Error::from).and_then(|file| device.register(&file)) {
+        Ok(id) => {
+            device.release(id);
+            (Policy::Passthrough, None)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            slower("FUSE passthrough needs CAP_SYS_ADMIN, and this process does not have it")
+        }
+        Err(error) => slower(&format!("the kernel refuses FUSE passthrough ({error})")),
+    }
+}
+
+/// Raises the limit of open files as far as this process may; how many of them may be kept.
+fn raise_file_limit() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            limit = raised;
+        }
+    }
+    let allowed = limit.current.map_or(MAX_FILES, |files| usize::try_from(files).unwrap_or(usize::MAX) / 2);
+    allowed.min(MAX_FILES)
+}
+
+/// Reading ahead is set where the kernel keeps it; its own protocol allows no more than 128 KiB.
+fn set_read_ahead(path: &Path, kib: u32) {
+    let Ok(Some(entry)) = point::at(path) else { return };
+    let file = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
+    if let Err(error) = fs::write(&file, kib.to_string()) {
+        tracing::debug!(file, %error, "the kernel reads ahead as far as it does by default");
+    }
+}
+
+/// Looks at the node and the kernel again and again until the mount ends.
+fn watch<N: Node>(fs: &FileSystem<N>, device: &Device, stop: &Stop) {
+    let mut stopped = stop.stopped.lock();
+    while !*stopped {
+        parking_lot::MutexGuard::unlocked(&mut stopped, || {
+            if let Some(changes) = fs.changes() {
+                tracing::info!(entries = changes.entries.len(), "the dataset changed; the kernel looks again");
+                changes.entries.iter().for_each(|(parent, name)| device.expire(*parent, name));
+                changes.directories.iter().for_each(|ino| device.forget_listing(*ino));
+            }
+            fs.tidy().iter().for_each(|(parent, name)| device.forget(*parent, name));
+            let (inodes, handles, files) = fs.counts();
+            tracing::trace!(inodes, handles, files, "the mount");
+        });
+        if !*stopped {
+            stop.changed.wait_for(&mut stopped, LOOK);
+        }
+    }
+}
