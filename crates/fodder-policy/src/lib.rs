@@ -15,6 +15,7 @@
 mod bits;
 pub mod error;
 pub mod fetching;
+pub mod fetching;
 pub mod job;
 pub mod ledger;
 pub mod permutation;
