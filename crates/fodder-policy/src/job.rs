@@ -21,20 +21,19 @@ mod staging;
 pub use request::{
     Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Status, Upcoming,
 };
-pub use score::Reported;
+pub use score::{Report, Reported};
 
 use crate::{
     Error, Result,
     ledger::Audit,
     permutation::mix,
-    plan::{Order, Snapshot},
+    plan::{Order, Plan, Snapshot},
     residency::signal::NEVER,
     serving::{Look, Served},
 };
 use member::Member;
-use score::Book;
 use staging::Group;
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// A job as it names itself in requests. Resuming gives a new one, so that ranks of the run before are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,16 +139,25 @@ impl Jobs {
     }
 
     /// A rank begins an epoch, and thereby ends the one before. The first rank to do so plans it for all; the others
-    /// say the same. A listed order is compared, and checked the first time: O(its length).
+    /// say the same. A listed order is checked the first time and compared from then on: O(its length), see
+    /// [`begin_with`](Self::begin_with).
     pub fn begin(&mut self, job: JobId, rank: u32, epoch: u64, order: Order, now: Duration) -> Result<Begun> {
+        let plan = match self.member(job)?.epoch(epoch) {
+            Ok(open) if open.deal.plan().follows(&order) => Arc::clone(open.deal.plan()),
+            _ => Arc::new(Plan::new(self.snapshot, epoch, order)?),
+        };
+        self.begin_with(job, rank, plan, now)
+    }
+
+    /// The same with a plan that was made elsewhere, for the dataset's newest snapshot: O(1).
+    pub fn begin_with(&mut self, job: JobId, rank: u32, plan: Arc<Plan>, now: Duration) -> Result<Begun> {
         let snapshot = self.snapshot;
-        let held = self.memory_bytes();
-        let room = self.settings.max_memory_bytes.saturating_sub(held);
-        self.agrees(job, epoch, &order)?;
+        let room = self.settings.max_memory_bytes.saturating_sub(self.memory_bytes());
         let at_the_end = self.settings.update_interval.is_none();
+        self.agrees(job, &plan)?;
         let member = self.member_mut(job, now)?;
-        let (mut begun, turned) = member.begin(rank, epoch, order, snapshot, room)?;
-        self.scores_due |= turned && at_the_end && self.member_mut(job, now)?.book.settle();
+        let (mut begun, turned) = member.begin(rank, plan, snapshot, room)?;
+        self.scores_due |= turned && at_the_end && member.book.settle();
         begun.effects.extend(self.review(job.seat()));
         Ok(begun)
     }
@@ -199,10 +207,16 @@ impl Jobs {
     }
 
     /// A job reports scores of items of the snapshot that its epoch is on. They are collected aside and take effect at the
-    /// end of that epoch, or every [`Settings::update_interval`].
+    /// end of that epoch, or every [`Settings::update_interval`]. For many scores see [`report`](Self::report).
     pub fn report_scores(&mut self, job: JobId, scores: Scores<'_>, now: Duration) -> Result<()> {
+        let snapshot = self.member(job)?.snapshot().unwrap_or(self.snapshot);
+        self.report(job, Report::new(snapshot.items, scores)?, now)
+    }
+
+    /// The same with scores that were checked elsewhere.
+    pub fn report(&mut self, job: JobId, report: Report, now: Duration) -> Result<()> {
         let held = self.members.values().map(|member| member.book.heap_bytes()).sum::<usize>();
-        let growth = Book::growth_bytes(scores);
+        let growth = report.growth_bytes();
         if held.saturating_add(growth) > self.settings.max_memory_bytes {
             return Err(Error::Full(format!(
                 "the scores of all jobs hold {held} bytes and would hold {growth} more, but only {} are allowed: let jobs \
@@ -211,7 +225,7 @@ impl Jobs {
             )));
         }
         let snapshot = self.snapshot;
-        self.member_mut(job, now)?.report(scores, snapshot)
+        self.member_mut(job, now)?.report(report, snapshot)
     }
 
     /// What a job has reported so far takes effect, without waiting for the end of its epoch.

@@ -15,7 +15,6 @@
 mod bits;
 pub mod error;
 pub mod fetching;
-pub mod fetching;
 pub mod job;
 pub mod ledger;
 pub mod permutation;

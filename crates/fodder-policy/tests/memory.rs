@@ -1,13 +1,17 @@
-//! What a policy says it holds is what it has allocated: the bytes an item that Fodder prints hang on it.
+//! What policies and jobs say they hold is what they have allocated: the bytes an item that Fodder prints hang on it.
 
 use fodder_policy::{
     Policy, Signal,
+    job::{BatchRequest, Introduction, Jobs, Scores, Settings},
+    plan::{Order, Snapshot},
     residency::signal::{Ids, NO_KEY},
+    serving::{Approximation, Mode},
 };
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
     sync::Arc,
+    time::Duration,
 };
 
 thread_local! {
@@ -62,4 +66,47 @@ fn every_policy_states_exactly_the_memory_it_holds() {
         drop(residency);
         assert_eq!(HELD.get(), before, "{policy}");
     }
+}
+
+/// A job that plans by a list, was given a part of it, has acknowledged a part of that, and has scored some items.
+fn busy(jobs: &mut Jobs, mode: Mode, world: u32) {
+    let now = Duration::ZERO;
+    let introduction = Introduction { mode, world, ..Introduction::new(mode.name()) };
+    let job = jobs.introduce(introduction, now).expect("it is right");
+    let ids: Vec<u32> = (0..100_000).step_by(2).collect();
+    jobs.begin(job, 0, 0, Order::Ids(ids.as_slice().into()), now).expect("it is a plan");
+    for number in 0..50 {
+        let request = BatchRequest { job, epoch: 0, rank: 0, number, count: 100 };
+        jobs.next_batch(request, &|id| id % 3 == 0, now).expect("it is there");
+        (0..100).for_each(|id| jobs.inserted(1, 100 * number as u32 + id, Some(id)));
+        if number % 3 == 0 {
+            jobs.acknowledge(job, 0, 0, number, now).expect("it was given");
+        }
+    }
+    jobs.report_scores(job, Scores::Sparse { ids: &ids, values: &vec![0.5; ids.len()] }, now).expect("they are right");
+    jobs.apply_scores(job, now).expect("it is there");
+}
+
+#[test]
+fn jobs_hold_no_more_memory_than_they_state() {
+    let approx = Mode::Approx(Approximation { max_fraction: 0.5, same_class: true, max_repeats: 9 });
+    for (mode, world) in [(Mode::Strict, 1), (Mode::Reorder { window: 5_000 }, 1), (approx, 1), (Mode::Strict, 1_000)] {
+        let before = HELD.get();
+        let mut jobs = Jobs::new(Snapshot { fingerprint: 1, items: 100_000 }, Settings::default(), 1);
+        busy(&mut jobs, mode, world);
+        let (held, stated) = (HELD.get() - before, jobs.memory_bytes() as isize);
+        assert!(held <= stated, "{}: {held} bytes held, {stated} stated", mode.name());
+        assert!(stated < 3 * held, "{}: {held} bytes held, {stated} stated", mode.name());
+    }
+}
+
+#[test]
+fn a_seeded_strict_job_takes_a_bit_an_item_and_little_for_a_rank() {
+    let before = HELD.get();
+    let mut jobs = Jobs::new(Snapshot { fingerprint: 1, items: 10_000_000 }, Settings::default(), 1);
+    let introduction = Introduction { world: 1_000, ..Introduction::new("job") };
+    let job = jobs.introduce(introduction, Duration::ZERO).expect("it is right");
+    jobs.begin(job, 0, 0, Order::Seed(1), Duration::ZERO).expect("it is a plan");
+    let held = HELD.get() - before;
+    assert!(held < 10_000_000 / 8 + 1_000 * 120 + 4_096, "{held} bytes");
 }

@@ -1,7 +1,7 @@
 //! One job: its epochs, its scores, its pace. It knows nothing of other jobs.
 
 use super::{
-    Begun, Effect, Gone, Introduction, JobId, Resume, Resumed, Scores, Status, Upcoming, epoch::Epoch, pace::Pace,
+    Begun, Effect, Gone, Introduction, JobId, Report, Resume, Resumed, Status, Upcoming, epoch::Epoch, pace::Pace,
     score::Book,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     plan::{Deal, Order, Plan, Rest, Share, Snapshot},
     serving::{Look, Mode, Served, Serving, Spent},
 };
-use std::{mem, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// A job that has introduced itself.
 #[derive(Debug)]
@@ -87,12 +87,11 @@ impl Member {
     pub(super) fn begin(
         &mut self,
         rank: u32,
-        epoch: u64,
-        order: Order,
+        plan: Arc<Plan>,
         snapshot: Snapshot,
         room_bytes: usize,
     ) -> Result<(Begun, bool)> {
-        let world = self.introduction.world;
+        let (world, epoch) = (self.introduction.world, plan.epoch());
         if rank >= world {
             return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
         }
@@ -100,27 +99,30 @@ impl Member {
         let turned = is_new && self.current.is_some();
         let mut effects = Vec::new();
         if is_new {
-            let next = self.plan(epoch, order, snapshot, room_bytes)?;
+            let next = self.plan(plan, snapshot, room_bytes)?;
             effects.extend(self.close_before());
             effects.push(next.planned());
             self.before = self.current.replace(next);
-        } else if !self.epoch(epoch)?.deal.plan().follows(&order) {
+        } else if !self.epoch(epoch)?.deal.plan().is_like(&plan) {
             return Err(Error::Conflict(format!(
                 "another rank has planned epoch {epoch} otherwise: give the same seed or ids on every rank"
             )));
         }
-        let closed = self.arrive(rank, epoch, &mut effects);
+        let audit = self.arrive(rank, epoch, &mut effects);
         let items = self.epoch(epoch)?.deal.slice(rank).len();
-        Ok((Begun { items, audit: closed, effects }, turned))
+        Ok((Begun { items, audit, effects }, turned))
     }
 
     /// Makes the next epoch, unless it would hold more memory than there is.
-    fn plan(&mut self, epoch: u64, order: Order, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
+    fn plan(&mut self, mut plan: Arc<Plan>, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
+        if plan.snapshot() != snapshot {
+            // The dataset was refreshed since the plan was made.
+            plan = Arc::new(Plan::new(snapshot, plan.epoch(), plan.order())?);
+        }
         let share = Share::new(self.introduction.world, self.introduction.uneven)?;
-        let plan = Plan::new(snapshot, epoch, order)?;
         fits(&plan, share, room_bytes)?;
         let rest = Rest::whole(plan.len());
-        let deal = Deal::new(Arc::new(plan), rest, share);
+        let deal = Deal::new(plan, rest, share);
         let start = self.current.as_ref().map_or(0, Epoch::end);
         Ok(Epoch::new(deal, self.introduction.mode, self.current.as_mut(), start))
     }
@@ -187,7 +189,7 @@ impl Member {
 
     /// Answers one item outside of the plan.
     pub(super) fn ask(&mut self, id: u32, snapshot: Snapshot, look: &dyn Look) -> Result<Served> {
-        let items = self.current.as_ref().map_or(snapshot, |epoch| epoch.deal.plan().snapshot()).items;
+        let items = self.snapshot().unwrap_or(snapshot).items;
         if id >= items {
             return Err(Error::Invalid(format!(
                 "there is no item {id} in a snapshot of {items} items, counted from 0"
@@ -203,15 +205,26 @@ impl Member {
         Ok(self.loose.as_mut().map_or(Served::planned(id), |(_, serving)| serving.ask(id, look)))
     }
 
+    /// The snapshot of the epoch it is in.
+    pub(super) fn snapshot(&self) -> Option<Snapshot> {
+        self.current.as_ref().map(|epoch| epoch.deal.plan().snapshot())
+    }
+
     /// Takes a report of scores. Those of another snapshot speak of other items and are forgotten.
-    pub(super) fn report(&mut self, scores: Scores<'_>, snapshot: Snapshot) -> Result<()> {
-        let snapshot = self.current.as_ref().map_or(snapshot, |epoch| epoch.deal.plan().snapshot());
-        let mut book = if self.book_on == Some(snapshot) { mem::take(&mut self.book) } else { Book::default() };
-        let result = book.report(snapshot.items, scores);
-        if result.is_ok() || self.book_on == Some(snapshot) {
-            (self.book, self.book_on) = (book, Some(snapshot));
+    pub(super) fn report(&mut self, report: Report, snapshot: Snapshot) -> Result<()> {
+        let snapshot = self.snapshot().unwrap_or(snapshot);
+        if report.items() != snapshot.items {
+            return Err(Error::Conflict(format!(
+                "the scores are for a snapshot of {} items and the job is on one of {}: report for that",
+                report.items(),
+                snapshot.items
+            )));
         }
-        result
+        if self.book_on.replace(snapshot) != Some(snapshot) {
+            self.book = Book::default();
+        }
+        self.book.collect(report);
+        Ok(())
     }
 
     /// The snapshot whose items it has scored.

@@ -10,6 +10,48 @@ use std::sync::Arc;
 /// Scores are kept and shared in chunks of so many.
 const CHUNK: usize = 1_024;
 
+/// Scores that were checked. Making it takes time in proportion to the scores, and can be done before any lock is taken;
+/// a job takes a dense one in O(1).
+#[derive(Debug, Clone)]
+pub struct Report {
+    items: u32,
+    scores: Checked,
+}
+
+#[derive(Debug, Clone)]
+enum Checked {
+    Dense(Chunks),
+    Sparse(Vec<(u32, f32)>),
+}
+
+impl Report {
+    /// Checks scores of a snapshot of so many items; nothing of them counts if anything is wrong.
+    pub fn new(items: u32, scores: Scores<'_>) -> Result<Self> {
+        check(items, scores)?;
+        let scores = match scores {
+            Scores::Dense(values) => Checked::Dense((0..).zip(values.iter().copied()).collect()),
+            Scores::Sparse { ids, values } => {
+                Checked::Sparse(ids.iter().copied().zip(values.iter().copied()).collect())
+            }
+        };
+        Ok(Self { items, scores })
+    }
+
+    /// How many items the snapshot has that it is for.
+    pub(super) fn items(&self) -> u32 {
+        self.items
+    }
+
+    /// How many bytes it can add to what a job holds.
+    pub(super) fn growth_bytes(&self) -> usize {
+        let chunks = match &self.scores {
+            Checked::Dense(chunks) => chunks.held,
+            Checked::Sparse(scores) => scores.chunk_by(|a, b| a.0 as usize / CHUNK == b.0 as usize / CHUNK).count(),
+        };
+        chunks * size_of::<[f32; CHUNK]>()
+    }
+}
+
 /// The reports of one job.
 #[derive(Debug, Default)]
 pub(super) struct Book {
@@ -29,17 +71,13 @@ struct Chunks {
 }
 
 impl Book {
-    /// Takes a report for a snapshot of so many items; or nothing of it, if anything in it is wrong.
-    pub(super) fn report(&mut self, items: u32, scores: Scores<'_>) -> Result<()> {
-        check(items, scores)?;
-        match scores {
-            Scores::Dense(values) => (0..).zip(values).for_each(|(id, &value)| self.collected.set(id, value)),
-            Scores::Sparse { ids, values } => {
-                ids.iter().zip(values).for_each(|(&id, &value)| self.collected.set(id, value));
-            }
+    /// Collects a report: a later score of an item replaces an earlier one.
+    pub(super) fn collect(&mut self, report: Report) {
+        match report.scores {
+            Checked::Dense(chunks) => self.collected = chunks,
+            Checked::Sparse(scores) => self.collected.extend(scores),
         }
         self.pending = true;
-        Ok(())
     }
 
     /// Lets what was collected take effect; whether that changes anything.
@@ -57,19 +95,21 @@ impl Book {
     /// The most bytes it can hold: both sets may differ in every chunk.
     pub(super) fn heap_bytes(&self) -> usize {
         let table = (self.collected.chunks.capacity() + self.effective.chunks.capacity()) * size_of::<usize>();
-        table + (self.collected.held + self.effective.held) * CHUNK * size_of::<f32>()
+        table + (self.collected.held + self.effective.held) * size_of::<[f32; CHUNK]>()
     }
+}
 
-    /// How many bytes a report can add.
-    pub(super) fn growth_bytes(scores: Scores<'_>) -> usize {
-        match scores {
-            Scores::Dense(values) => values.len().next_multiple_of(CHUNK) * size_of::<f32>(),
-            Scores::Sparse { ids, .. } => {
-                let mut chunks: Vec<u32> = ids.iter().map(|id| id / CHUNK as u32).collect();
-                chunks.dedup();
-                chunks.len() * CHUNK * size_of::<f32>()
-            }
-        }
+impl Extend<(u32, f32)> for Chunks {
+    fn extend<T: IntoIterator<Item = (u32, f32)>>(&mut self, scores: T) {
+        scores.into_iter().for_each(|(id, value)| self.set(id, value));
+    }
+}
+
+impl FromIterator<(u32, f32)> for Chunks {
+    fn from_iter<T: IntoIterator<Item = (u32, f32)>>(scores: T) -> Self {
+        let mut chunks = Self::default();
+        chunks.extend(scores);
+        chunks
     }
 }
 

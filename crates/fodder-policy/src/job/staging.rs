@@ -4,7 +4,7 @@
 //! jobs may join, leave, fall behind and roll back without any count going wrong.
 
 use super::{BatchRequest, Effect, JobId, Jobs, member::Member};
-use crate::{Error, Result, plan::Order};
+use crate::{Error, Result, plan::Plan};
 use std::collections::BTreeSet;
 
 /// The jobs that name one group.
@@ -47,12 +47,13 @@ impl Jobs {
     }
 
     /// Refuses a plan that differs from what another job in step has for the same epoch.
-    pub(super) fn agrees(&self, job: JobId, epoch: u64, order: &Order) -> Result<()> {
+    pub(super) fn agrees(&self, job: JobId, plan: &Plan) -> Result<()> {
+        let epoch = plan.epoch();
         let group = self.member(job)?.introduction.in_step.as_deref();
         let Some((name, group)) = group.and_then(|name| self.groups.get_key_value(name)) else { return Ok(()) };
         let others = group.members.iter().filter(|&&seat| seat != job.seat());
         for other in others.filter_map(|seat| self.members.get(seat)) {
-            if other.open().any(|open| open.number() == epoch && !open.deal.plan().follows(order)) {
+            if other.open().any(|open| open.number() == epoch && !open.deal.plan().is_like(plan)) {
                 return Err(Error::Conflict(format!(
                     "job {:?} of group {name:?} has planned epoch {epoch} otherwise: jobs in step use the same seed",
                     other.introduction.name

@@ -79,6 +79,22 @@ fn a_list_with_an_unknown_id_is_refused() {
 }
 
 #[test]
+fn a_plan_knows_how_it_was_given() {
+    let orders = [Order::Seed(4), Order::Seed(5), Order::Ids([4, 2, 8].into()), Order::Ids([4, 8, 2].into())];
+    let plans: Vec<Plan> = orders.iter().map(|order| Plan::new(snapshot(9), 0, order.clone()).unwrap()).collect();
+    for (plan, order) in plans.iter().zip(&orders) {
+        assert_eq!(plan.order(), *order);
+        for (other, given) in plans.iter().zip(&orders) {
+            assert_eq!(plan == other, order == given);
+            assert_eq!(plan.follows(given), order == given);
+        }
+        let elsewhere = Plan::new(snapshot(10), 0, order.clone()).unwrap();
+        assert!(plan.is_like(&elsewhere) && *plan != elsewhere);
+        assert!(!plan.is_like(&Plan::new(snapshot(9), 1, order.clone()).unwrap()));
+    }
+}
+
+#[test]
 fn a_share_of_no_ranks_is_refused() {
     assert!(matches!(Share::new(0, Uneven::Pad), Err(crate::Error::Invalid(_))));
 }

@@ -10,9 +10,13 @@ fn snapshot(items: u32) -> Snapshot {
     Snapshot { fingerprint: 1, items }
 }
 
+fn report(book: &mut Book, items: u32, scores: Scores<'_>) {
+    book.collect(Report::new(items, scores).unwrap());
+}
+
 fn book(items: u32, scores: Scores<'_>) -> Book {
     let mut book = Book::default();
-    book.report(items, scores).unwrap();
+    report(&mut book, items, scores);
     book.settle();
     book
 }
@@ -22,15 +26,11 @@ fn combine(items: u32, books: &[(f32, &Book)]) -> Vec<f32> {
 }
 
 fn message(items: u32, scores: Scores<'_>) -> String {
-    let mut book = Book::default();
-    let error = book.report(items, scores).unwrap_err().to_string();
-    assert!(!book.settle(), "a refused report has no effect");
-    assert_eq!(book.heap_bytes(), 0);
-    error
+    Report::new(items, scores).unwrap_err().to_string()
 }
 
 #[test]
-fn wrong_reports_say_what_is_wrong_and_have_no_effect() {
+fn wrong_reports_say_what_is_wrong() {
     let sparse = |ids: &[u32], values: &[f32]| message(3, Scores::Sparse { ids, values });
     assert!(sparse(&[0, 1], &[1.0, f32::NAN]).contains("the score of item 1 is NaN"));
     assert!(sparse(&[2], &[f32::NEG_INFINITY]).contains("the score of item 2 is -inf"));
@@ -44,7 +44,7 @@ fn wrong_reports_say_what_is_wrong_and_have_no_effect() {
 #[test]
 fn a_report_takes_effect_when_it_is_settled_and_not_before() {
     let mut book = book(2, Scores::Dense(&[1.0, 2.0]));
-    book.report(2, Scores::Dense(&[2.0, 1.0])).unwrap();
+    report(&mut book, 2, Scores::Dense(&[2.0, 1.0]));
     assert_eq!(combine(2, &[(1.0, &book)]), [0.5, 1.0]);
     assert!(book.settle());
     assert!(!book.settle());
@@ -55,7 +55,7 @@ fn a_report_takes_effect_when_it_is_settled_and_not_before() {
 fn what_was_taken_does_not_change_with_later_reports() {
     let mut book = book(2, Scores::Dense(&[1.0, 2.0]));
     let taken = Reported::new(snapshot(2), [(1.0, &book)].into_iter());
-    book.report(2, Scores::Dense(&[2.0, 1.0])).unwrap();
+    report(&mut book, 2, Scores::Dense(&[2.0, 1.0]));
     book.settle();
     assert_eq!(*taken.combine(), [0.5, 1.0]);
 }
@@ -104,7 +104,7 @@ proptest! {
         for part in parts {
             let ids: Vec<u32> = part.iter().map(|&(id, _)| id).collect();
             let values: Vec<f32> = part.iter().map(|&(_, value)| value.into()).collect();
-            parted.report(3_000, Scores::Sparse { ids: &ids, values: &values }).unwrap();
+            report(&mut parted, 3_000, Scores::Sparse { ids: &ids, values: &values });
             last.extend(ids.into_iter().zip(values));
         }
         parted.settle();

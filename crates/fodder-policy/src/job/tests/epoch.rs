@@ -50,6 +50,24 @@ fn ranks_that_plan_differently_are_told() {
 }
 
 #[test]
+fn a_plan_may_be_made_before_it_is_begun() {
+    let mut jobs = jobs();
+    let job = introduce(&mut jobs, Introduction { world: 2, ..Introduction::new("a") });
+    let ids: std::sync::Arc<[u32]> = [4, 2, 8].into();
+    let plan = |snapshot, ids| std::sync::Arc::new(crate::plan::Plan::new(snapshot, 0, Order::Ids(ids)).unwrap());
+    assert_eq!(jobs.begin_with(job, 0, plan(SNAPSHOT, ids.clone()), NOW).unwrap().items, 2);
+    assert!(text(jobs.begin_with(job, 1, plan(SNAPSHOT, [4, 8, 2].into()), NOW)).contains("otherwise"));
+    // The other rank's was made when the dataset had been refreshed; the epoch stays on its snapshot.
+    let newer = Snapshot { fingerprint: 8, items: 150 };
+    jobs.refreshed(newer);
+    assert_eq!(jobs.begin_with(job, 1, plan(newer, ids), NOW).unwrap().items, 2);
+    assert_eq!(jobs.pending(7, 4), 1);
+    // And a plan that was made before a refresh is made anew for the epoch that begins after it.
+    let seeded = crate::plan::Plan::new(SNAPSHOT, 1, Order::Seed(5)).unwrap();
+    assert_eq!(jobs.begin_with(job, 0, seeded.into(), NOW).unwrap().items, 75);
+}
+
+#[test]
 fn a_plan_that_is_refused_leaves_the_epoch_before_open() {
     let mut jobs = jobs();
     let job = started(&mut jobs, "a", 1);
