@@ -44,8 +44,5 @@ pub const MAX_IDS: usize = 65_536;
 /// The most batches one request may acknowledge, over gRPC and over frames.
 pub const MAX_ACKNOWLEDGED: usize = 1024;
 
-/// The longest name of a job or of a group of jobs, in bytes.
-pub const MAX_NAME_BYTES: usize = 255;
-
 /// The longest path or prefix a request may hold, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;

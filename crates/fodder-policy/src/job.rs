@@ -330,8 +330,8 @@ impl Jobs {
     }
 
     /// Every job, for people.
-    pub fn status(&self) -> Vec<Status> {
-        self.members.values().map(Member::status).collect()
+    pub fn status(&self, now: Duration) -> Vec<Status> {
+        self.members.values().map(|member| member.status(now)).collect()
     }
 
     /// Bytes of memory held. O(ranks of all jobs).

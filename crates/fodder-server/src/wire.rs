@@ -1,9 +1,6 @@
 //! The engine's words in the words of the wire, for every door that speaks `fodder.v1`: errors, sources, jobs.
 
-use fodder_api::{
-    MAX_NAME_BYTES,
-    v1::{self, ErrorCode},
-};
+use fodder_api::v1::{self, ErrorCode};
 use fodder_core::{
     Dataset, Error, Result,
     config::Medium,
@@ -45,10 +42,6 @@ pub(crate) fn source(source: Source) -> v1::Source {
 /// What a job says of itself.
 pub(crate) fn introduction(request: v1::IntroduceRequest) -> Result<Introduction> {
     let v1::IntroduceRequest { name, mode, world, uneven, weight, lease_ms, in_step, .. } = request;
-    if name.len() > MAX_NAME_BYTES || in_step.len() > MAX_NAME_BYTES {
-        let most = MAX_NAME_BYTES;
-        return Err(Error::Invalid(format!("the name of a job or of a group may have {most} bytes: shorten it")));
-    }
     let uneven = v1::Uneven::try_from(uneven)
         .map_err(|_| Error::Invalid(format!("there is no unevenness {uneven}: use pad, drop or exact")))?;
     Ok(Introduction {
@@ -88,7 +81,7 @@ pub(crate) fn job_status(dataset: &str, status: Status) -> v1::JobStatus {
         delivered: status.delivered,
         consumed: status.consumed,
         rate: status.rate,
-        silent_ms: u64::try_from(status.seen.as_millis()).unwrap_or(u64::MAX),
+        silent_ms: u64::try_from(status.silent.as_millis()).unwrap_or(u64::MAX),
         last: status.last.map(Into::into),
     }
 }

@@ -153,10 +153,7 @@ impl Batch {
             let end = entry.range.end;
             self.buffer.copy_within(data.clone(), end);
             entry.range.end += data.len();
-            // The slowest source is the later one in the list of sources.
-            if frame.source as i32 > entry.source as i32 {
-                entry.source = frame.source;
-            }
+            entry.source = std::cmp::max_by_key(entry.source, frame.source, |source| slowness(*source));
         } else {
             if open {
                 self.entries.pop();
@@ -200,6 +197,21 @@ impl Batch {
             self.filled += received;
         }
         Ok(())
+    }
+}
+
+/// Of several sources the slowest is named.
+fn slowness(source: Source) -> u8 {
+    match source {
+        Source::Unspecified => 0,
+        Source::TierMem => 1,
+        Source::TierSsd => 2,
+        Source::TierHdd => 3,
+        Source::Prefetched => 4,
+        Source::Substituted => 5,
+        Source::Joined => 6,
+        Source::Origin => 7,
+        Source::Bypass => 8,
     }
 }
 

@@ -264,7 +264,7 @@ impl Jobs<'_> {
 
     /// Every job, for people. The audit of a job's last whole epoch is among it.
     pub fn status(&self) -> Vec<Status> {
-        self.dataset.jobs.lock().machine.status()
+        self.dataset.jobs.lock().machine.status(self.dataset.jobs.now())
     }
 
     /// One job, for people.

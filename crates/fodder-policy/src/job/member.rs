@@ -337,7 +337,7 @@ impl Member {
         }
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self, now: Duration) -> Status {
         let current = self.current.as_ref();
         Status {
             job: self.id,
@@ -347,7 +347,7 @@ impl Member {
             delivered: current.map_or(0, |epoch| epoch.done().min(u64::from(u32::MAX)) as u32),
             consumed: current.map_or(0, |epoch| epoch.ledger.consumed()),
             rate: self.pace.rate(),
-            seen: self.seen,
+            silent: now.saturating_sub(self.seen),
             last: self.last.map(|(_, audit)| audit),
         }
     }

@@ -85,6 +85,9 @@ impl Introduction {
         if self.name.is_empty() || self.name.len() > MAX_NAME {
             return wrong(format!("a job's name has 1 to {MAX_NAME} bytes, and this one {}", self.name.len()));
         }
+        if let Some(group) = self.in_step.as_ref().filter(|group| group.is_empty() || group.len() > MAX_NAME) {
+            return wrong(format!("a group's name has 1 to {MAX_NAME} bytes, and this one {}", group.len()));
+        }
         if self.world == 0 || self.world > settings.max_world {
             return wrong(format!("a job has 1 to {} ranks, and this one {}", settings.max_world, self.world));
         }
@@ -243,8 +246,8 @@ pub struct Status {
     pub consumed: u32,
     /// Items a second, as measured.
     pub rate: f64,
-    /// When it was last heard of.
-    pub seen: Duration,
+    /// How long ago it was last heard of.
+    pub silent: Duration,
     /// How its last whole epoch went.
     pub last: Option<Audit>,
 }

@@ -70,7 +70,7 @@ fn scrape() -> Scrape {
         delivered: 52,
         consumed: 53,
         rate: 54.4,
-        seen: Duration::ZERO,
+        silent: Duration::ZERO,
         last: Some(last),
     };
     Scrape {

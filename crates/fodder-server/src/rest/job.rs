@@ -10,7 +10,6 @@ use axum::{
     http::{StatusCode, header},
     response::IntoResponse,
 };
-use fodder_api::MAX_NAME_BYTES;
 use fodder_core::{
     Dataset, Error,
     job::{Audit, Introduction, JobId, Mode, Status, Uneven},
@@ -23,7 +22,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewJob {
-    /// How people call it; one name is one job. At most 255 bytes.
+    /// How people call it; one name is one job. At most 256 bytes.
     name: String,
     /// How it wants to be answered: `"strict"`, `{"reorder": {"window": 1000}}` or
     /// `{"approx": {"max_fraction": 0.1, "same_class": true, "max_repeats": 2}}`.
@@ -151,7 +150,7 @@ impl From<Status> for JobView {
             delivered: status.delivered,
             consumed: status.consumed,
             rate: status.rate,
-            silent_ms: u64::try_from(status.seen.as_millis()).unwrap_or(u64::MAX),
+            silent_ms: u64::try_from(status.silent.as_millis()).unwrap_or(u64::MAX),
             last: status.last.map(Into::into),
         }
     }
@@ -193,9 +192,6 @@ pub(super) async fn introduce(
 ) -> Result<(StatusCode, Json<JobView>), Problem> {
     let dataset = app.engine.dataset(&name?)?;
     let Json(NewJob { name, mode, world, uneven, weight, lease, in_step }) = job?;
-    if [Some(&name), in_step.as_ref()].into_iter().flatten().any(|name| name.len() > MAX_NAME_BYTES) {
-        return Err(Problem::invalid(format!("the name of a job or of a group may have {MAX_NAME_BYTES} bytes")));
-    }
     let lease = lease.map(|text| {
         let parsed = humantime::parse_duration(&text);
         parsed.map_err(|error| Error::Invalid(format!("{text:?} is not a duration such as 30s or 5m: {error}")))

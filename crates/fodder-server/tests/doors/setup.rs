@@ -4,7 +4,6 @@ use fodder_api::Address;
 use fodder_core::{
     Engine,
     config::{DatasetConfig, EngineConfig, Medium, TierConfig},
-    layout::Layout,
 };
 use fodder_server::{Node, NodeConfig};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};

@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn heads_are_decoded_as_they_were_encoded(
         numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
-        kind in 1u8..=8, source in 0i32..=6, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        kind in 1u8..=8, source in 0i32..=8, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
         snapshot: [u8; 16],
     ) {
         let [asked, served, size, lease, object_bytes, offset] = numbers;

@@ -35,7 +35,7 @@ fn wrong_introductions_are_refused() {
         let message = text(jobs.introduce(introduction, NOW));
         assert!(message.contains(expected), "{message}");
     }
-    assert_eq!(jobs.status().len(), 0);
+    assert_eq!(jobs.status(NOW).len(), 0);
 }
 
 #[test]

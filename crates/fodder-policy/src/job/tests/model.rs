@@ -177,7 +177,7 @@ proptest! {
                     }
                 }
             }
-            let status = jobs.status();
+            let status = jobs.status(NOW);
             let mut needing = vec![0; ITEMS as usize];
             for my in known.iter().filter(|my| my.id.is_some()) {
                 let status = status.iter().find(|status| Some(status.job) == my.id).unwrap();

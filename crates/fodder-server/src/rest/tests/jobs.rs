@@ -42,7 +42,7 @@ async fn a_job_that_makes_no_sense_is_told_why() {
     for (job, expected) in [
         (json!({}), "name"),
         (json!({ "name": "" }), "name"),
-        (json!({ "name": "x".repeat(300) }), "255"),
+        (json!({ "name": "x".repeat(300) }), "256"),
         (json!({ "name": "x", "mode": "best" }), "best"),
         (json!({ "name": "x", "mode": { "approx": { "max_fraction": 7 } } }), "max_fraction"),
         (json!({ "name": "x", "world": 0 }), "rank"),

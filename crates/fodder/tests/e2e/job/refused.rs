@@ -102,8 +102,8 @@ fn an_introduction_that_means_nothing_is_refused() {
     for (request, reason) in [
         (v1::IntroduceRequest { dataset: "nowhere".into(), ..ok.clone() }, NAME),
         (v1::IntroduceRequest { name: String::new(), ..ok.clone() }, "name"),
-        (v1::IntroduceRequest { name: "x".repeat(300), ..ok.clone() }, "255"),
-        (v1::IntroduceRequest { in_step: "x".repeat(300), ..ok.clone() }, "255"),
+        (v1::IntroduceRequest { name: "x".repeat(300), ..ok.clone() }, "256"),
+        (v1::IntroduceRequest { in_step: "x".repeat(300), ..ok.clone() }, "256"),
         (v1::IntroduceRequest { world: u32::MAX, ..ok.clone() }, "ranks"),
         (v1::IntroduceRequest { uneven: 99, ..ok.clone() }, "99"),
         (v1::IntroduceRequest { weight: Some(f32::NAN), ..ok.clone() }, "weight"),

@@ -28,7 +28,6 @@ fn content(id: u64) -> Vec<u8> {
 
 /// Many files of one size, in classes of ten.
 pub(super) struct World {
-    pub(super) items: u32,
     origin: TempDir,
     cache: TempDir,
 }
@@ -41,7 +40,7 @@ impl World {
             fs::create_dir_all(&class).unwrap();
             fs::write(class.join(format!("{id:06}.png")), content(id.into())).unwrap();
         }
-        Self { items, origin, cache }
+        Self { origin, cache }
     }
 
     /// A node with a policy whose cache holds a share of the items.
