@@ -3,12 +3,13 @@
 use std::path::Path;
 
 /// Messages that commands print as JSON.
-const PRINTED: [&str; 13] = [
+const PRINTED: [&str; 14] = [
     "StatusReply",
     "Addresses",
     "TierStatus",
     "DatasetConfig",
     "DatasetConfig.quota",
+    "Tuning",
     "DatasetStatus",
     "DatasetStats",
     "RefreshReply",

@@ -5,6 +5,7 @@ mod convert;
 mod job;
 mod objects;
 mod stall;
+mod tuning;
 mod upload;
 
 pub(crate) use convert::refuse;

@@ -1,5 +1,6 @@
 //! The engine's types to messages and back, and its errors to gRPC statuses.
 
+use super::tuning;
 use crate::{Addresses, place::Place, wire};
 use fodder_api::{
     error::{ERROR_TRAILER, code_name},
@@ -8,7 +9,7 @@ use fodder_api::{
 use fodder_core::{
     Dataset, Error,
     catalog::Snapshot,
-    config::{DatasetConfig, Medium, Quota},
+    config::{DatasetConfig, Medium, Quota, Tuning},
     engine::{DatasetStats, DatasetStatus, TierStatus, VerifyReport},
     id::SnapshotId,
     layout::Layout,
@@ -148,6 +149,7 @@ fn config_message(config: DatasetConfig) -> v1::DatasetConfig {
         }),
         refresh_interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
         anonymous: config.anonymous,
+        tuning: (config.tuning != Tuning::default()).then(|| tuning::message(&config.tuning)),
     }
 }
 
@@ -175,9 +177,10 @@ pub(super) fn dataset_config(message: v1::DatasetConfig) -> Result<DatasetConfig
         }
     };
     let interval = Some(message.refresh_interval_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
-    let v1::DatasetConfig { name, origin, anonymous, .. } = message;
+    let v1::DatasetConfig { name, origin, anonymous, tuning, .. } = message;
+    let tuning = tuning::config(tuning.unwrap_or_default()).map_err(refuse)?;
     let plain = DatasetConfig::new(name, origin);
-    Ok(DatasetConfig { layout, policy, quota, refresh_interval: interval, anonymous, ..plain })
+    Ok(DatasetConfig { layout, policy, tuning, quota, refresh_interval: interval, anonymous, ..plain })
 }
 
 pub(super) fn add(total: &mut v1::VerifyReply, report: VerifyReport) {

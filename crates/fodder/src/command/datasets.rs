@@ -66,6 +66,7 @@ pub(crate) fn to_wire(config: &DatasetConfig) -> v1::DatasetConfig {
         }),
         refresh_interval_ms: config.refresh_interval.map_or(0, |interval| interval.as_millis() as u64),
         anonymous: config.anonymous,
+        tuning: None,
     }
 }
 
