@@ -164,7 +164,7 @@ impl Jobs {
 
     /// A rank asks for a batch.
     pub fn next_batch(&mut self, request: BatchRequest, look: &dyn Look, now: Duration) -> Result<Answer> {
-        let BatchRequest { job, epoch, rank, number, count } = request;
+        let BatchRequest { job, epoch, rank, .. } = request;
         if let Some(behind) = self.must_wait(&request)? {
             self.renew(job, now)?;
             return Ok(Answer::Wait { behind });
@@ -172,7 +172,7 @@ impl Jobs {
         let alone = self.members.len() == 1;
         let most = self.settings.max_unacknowledged;
         let member = self.member_mut(job, now)?;
-        let given = member.epoch_mut(epoch)?.next_batch((rank, number, count), look, most)?;
+        let given = member.epoch_mut(epoch)?.next_batch(&request, look, most)?;
         member.observe(now, alone);
         let mut effects: Vec<Effect> = given.consumed.iter().copied().map(Effect::Consumed).collect();
         let closed = member.arrive(rank, epoch, &mut effects);
@@ -269,7 +269,7 @@ impl Jobs {
                 self.settings.max_world, request.world
             )));
         }
-        member.seen = now;
+        member.seen = member.seen.max(now);
         let mut resumed = member.resume(&request, self.snapshot, room)?;
         resumed.effects.extend(self.review(seat));
         Ok(resumed)

@@ -110,7 +110,9 @@ fn hit_ratio(window: u32, rates: [u32; 3]) -> f64 {
     let mut runs = [0, 1, 2].map(|seed| node.start(&format!("job {seed}"), seed, Mode::Reorder { window }));
     // Each begins a third of an epoch further into its first one.
     for (run, behind) in runs.iter_mut().zip(0u32..) {
-        (0..behind * ITEMS / 3).for_each(|_| drop(node.step(run)));
+        for _ in 0..behind * ITEMS / 3 {
+            node.step(run);
+        }
     }
     let (mut requests, mut hits) = (0, 0);
     while requests < 5 * 3 * ITEMS {

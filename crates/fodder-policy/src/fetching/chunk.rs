@@ -5,7 +5,8 @@
 //! up: jobs should then be answered in another order than planned, with whatever is there.
 
 use super::{Fetch, Fetching, Next, View};
-use crate::{permutation::Permutation, residency::IdSet};
+use crate::{job::JobId, permutation::Permutation, residency::IdSet};
+use std::ops::Range;
 
 /// What a chunk is cut from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -37,9 +38,11 @@ pub struct Chunks {
     loading: Chunk,
     /// The one before it.
     reading: Chunk,
-    /// How many chunks have begun.
-    begun: u64,
-    /// Where the plan is walked on, as a progress.
+    /// What is left of the stretch of ids that chunks are cut from now, and how many stretches have begun.
+    stretch: Range<u32>,
+    stretches: u64,
+    /// Where whose plan is walked on, as a progress.
+    job: Option<JobId>,
     cursor: u64,
     /// How many items were looked at since one was to be loaded.
     barren: u32,
@@ -51,9 +54,6 @@ struct Chunk {
     unused: IdSet,
     items: usize,
     bytes: u64,
-    /// The ids it is cut from, and how far it is loaded. For a chunk of the plan they are of no account.
-    next: u32,
-    end: u32,
     is_whole: bool,
 }
 
@@ -73,7 +73,18 @@ impl Chunks {
     /// Nothing loaded yet; chunks have so many bytes, and `seed` orders them.
     pub fn new(over: Over, chunk_bytes: u64, seed: u64) -> Self {
         let none = || Chunk { is_whole: true, ..Chunk::default() };
-        Self { over, chunk_bytes, seed, loading: none(), reading: none(), begun: 0, cursor: 0, barren: 0 }
+        Self {
+            over,
+            chunk_bytes,
+            seed,
+            loading: none(),
+            reading: none(),
+            stretch: 0..0,
+            stretches: 0,
+            job: None,
+            cursor: 0,
+            barren: 0,
+        }
     }
 
     /// Begins the next chunk, if it is time; whether a chunk is being loaded.
@@ -84,54 +95,57 @@ impl Chunks {
         if !self.reading.is_used_up() {
             return false;
         }
-        let (next, end) = self.stretch(view);
-        let next = Chunk { next, end, ..Chunk::default() };
-        self.reading = std::mem::replace(&mut self.loading, next);
-        self.begun += 1;
+        if self.over == Over::Ids && self.stretch.is_empty() {
+            self.stretch = self.next_stretch(view);
+            self.stretches += 1;
+        }
+        self.reading = std::mem::take(&mut self.loading);
         true
     }
 
-    /// The ids of the next chunk: each stretch once, in an order that is new each round.
-    fn stretch(&self, view: &dyn View) -> (u32, u32) {
+    /// The ids that chunks are cut from next, about as many as fill one: each stretch once, in an order that is new each
+    /// round.
+    fn next_stretch(&self, view: &dyn View) -> Range<u32> {
         let (items, total) = (view.items(), view.total_bytes().max(1));
-        let width =
-            (u128::from(items) * u128::from(self.chunk_bytes) / u128::from(total)).clamp(1, u32::MAX.into()) as u32;
-        let stretches = items.div_ceil(width).max(1);
-        let (round, position) = (self.begun / u64::from(stretches), self.begun % u64::from(stretches));
-        let stretch = Permutation::new(stretches, self.seed, round).at(position as u32).unwrap_or_default();
-        let start = stretch.saturating_mul(width).min(items);
-        (start, start.saturating_add(width).min(items))
+        let fitting = u128::from(items) * u128::from(self.chunk_bytes) / u128::from(total);
+        let width = fitting.clamp(1, items.max(1).into()) as u32;
+        let count = items.div_ceil(width).max(1);
+        let (round, position) = (self.stretches / u64::from(count), self.stretches % u64::from(count));
+        let order = Permutation::new(count, self.seed, round);
+        let start = order.at(position as u32).unwrap_or_default() * width;
+        start..start.saturating_add(width).min(items)
     }
 
     /// The next item of the chunk that is being loaded.
     fn candidate(&mut self, view: &dyn View) -> Candidate {
         match self.over {
-            Over::Ids if self.loading.next < self.loading.end => {
-                self.loading.next += 1;
-                Candidate::Item(self.loading.next - 1)
+            Over::Ids => self.stretch.next().map_or(Candidate::Whole, Candidate::Item),
+            Over::Plan => self.planned(view),
+        }
+    }
+
+    fn planned(&mut self, view: &dyn View) -> Candidate {
+        let job = view.planners().into_iter().next();
+        if self.job != job {
+            (self.job, self.cursor) = (job, 0);
+        }
+        match job.and_then(|job| view.upcoming(job, self.cursor)) {
+            Some(Ok(next)) => {
+                self.cursor = next.progress + 1;
+                Candidate::Item(next.id)
             }
-            Over::Ids => Candidate::Whole,
-            Over::Plan => {
-                let job = view.planners().into_iter().next();
-                match job.and_then(|job| view.upcoming(job, self.cursor)) {
-                    Some(Ok(next)) => {
-                        self.cursor = next.progress + 1;
-                        Candidate::Item(next.id)
-                    }
-                    Some(Err(further)) => {
-                        self.cursor = further;
-                        Candidate::Further
-                    }
-                    None => Candidate::Unknown,
-                }
+            Some(Err(further)) => {
+                self.cursor = further;
+                Candidate::Further
             }
+            None => Candidate::Unknown,
         }
     }
 
     /// Takes back the last candidate: its turn is later.
     fn put_back(&mut self) {
         match self.over {
-            Over::Ids => self.loading.next -= 1,
+            Over::Ids => self.stretch.start -= 1,
             Over::Plan => self.cursor -= 1,
         }
     }

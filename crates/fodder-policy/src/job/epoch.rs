@@ -1,6 +1,6 @@
 //! One epoch of one job: what is dealt, who answers, what is noted.
 
-use super::{Effect, Upcoming, pace::Pace};
+use super::{BatchRequest, Effect, Upcoming, pace::Pace};
 use crate::{
     Error, Result,
     bits::Bits,
@@ -88,18 +88,15 @@ impl Epoch {
         self.present.count() == self.present.bound()
     }
 
-    /// A rank asks for a batch. Batches before it that nobody has asked for yet are reserved.
-    pub(super) fn next_batch(
-        &mut self,
-        (rank, number, count): (u32, u64, u32),
-        look: &dyn Look,
-        max_unacknowledged: u64,
-    ) -> Result<Given> {
+    /// A rank asks for a batch. Batches before it that nobody has asked for yet are reserved. At most `most` items may have
+    /// been delivered and not acknowledged.
+    pub(super) fn next_batch(&mut self, request: &BatchRequest, look: &dyn Look, most: u64) -> Result<Given> {
+        let BatchRequest { rank, number, count, .. } = *request;
         if let Some(items) = self.ledger.given(rank, number, count)? {
             return Ok(Given { items, consumed: Vec::new() });
         }
         let next = self.ledger.next_number(rank)?;
-        let batches = self.room_for(rank, next..=number, count, max_unacknowledged)?;
+        let batches = self.room_for(rank, next..=number, count, most)?;
         let mut given = Given { items: Arc::default(), consumed: Vec::new() };
         for _ in 0..batches {
             given.items = self.deliver(rank, count, look)?;

@@ -158,8 +158,8 @@ impl Member {
     }
 
     pub(super) fn epoch_mut(&mut self, number: u64) -> Result<&mut Epoch> {
-        let refused = self.not_open(number);
-        self.open_mut().find(|epoch| epoch.number() == number).ok_or(refused)
+        self.epoch(number)?;
+        Ok(self.open_mut().find(|epoch| epoch.number() == number).expect("it was just found"))
     }
 
     fn not_open(&self, number: u64) -> Error {

@@ -53,6 +53,38 @@ fn a_round_of_chunks_covers_everything_once_and_the_next_is_in_another_order() {
 }
 
 #[test]
+fn nothing_is_passed_over_where_items_differ_in_size() {
+    let mut world = World::new(1_000, 1);
+    // The first tenth has as many bytes as all others.
+    world.sizes[..100].fill(9);
+    let mut chunks = Chunks::new(Over::Ids, 180, 1);
+    let (mut loaded, mut bytes) = (BTreeSet::new(), 0);
+    while loaded.len() < 1_000 {
+        for fetch in world.drain(&mut chunks, u64::MAX) {
+            bytes = fetch.bytes + if fetch.begins_chunk { 0 } else { bytes };
+            assert!(bytes <= 180);
+            for id in fetch.ids {
+                assert!(loaded.insert(id), "{id} was loaded twice in a round");
+                chunks.taken(id, &world);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_plan_of_another_job_is_walked_from_its_beginning() {
+    let mut world = World::new(100, 1);
+    world.plan((0..100).collect(), 1);
+    let mut chunks = Chunks::new(Over::Plan, 10, 1);
+    assert_eq!(drain(&mut chunks, &mut world).0.len(), 20);
+    chunks.job = Some(JobId(9));
+    world.held.clear();
+    chunks.loading.unused = IdSet::default();
+    chunks.reading.unused = IdSet::default();
+    assert_eq!(drain(&mut chunks, &mut world).0[..2], [0, 1]);
+}
+
+#[test]
 fn a_chunk_of_the_plan_is_what_comes_next_in_it() {
     let mut world = World::new(1_000, 10);
     let order: Vec<u32> = (0..1_000).rev().collect();
