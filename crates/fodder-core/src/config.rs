@@ -34,6 +34,8 @@ pub struct EngineConfig {
     /// How many bytes a second that reads: slow enough that no reader notices, a terabyte in a day and a half.
     #[serde(rename = "scrub_bandwidth", with = "crate::size")]
     pub scrub_bytes_per_second: u64,
+    /// Write down every read in this file, for `fodder sim --trace`. None: nothing is written down.
+    pub record: Option<PathBuf>,
 }
 
 /// A directory with a medium and a quota.
@@ -177,6 +179,7 @@ impl Default for EngineConfig {
             idle_after: Duration::from_secs(600),
             scrub_interval: Duration::from_secs(3600),
             scrub_bytes_per_second: 8 << 20,
+            record: None,
         }
     }
 }

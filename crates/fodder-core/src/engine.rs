@@ -8,6 +8,7 @@ mod hold;
 pub mod job;
 mod lock;
 mod read;
+mod record;
 mod scrub;
 mod shared;
 mod space;

@@ -89,7 +89,7 @@ pub fn load(path: &Path) -> Result<(Config, Vec<String>)> {
 
 /// Flags and the environment, which clap has put into one.
 fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
-    let ServeArgs { cache_dir, cache_size, tiers, rest, grpc, socket, .. } = args;
+    let ServeArgs { cache_dir, cache_size, tiers, record, rest, grpc, socket, .. } = args;
     if let Some(dir) = cache_dir {
         config.engine.cache_dir = dir.clone();
     }
@@ -98,6 +98,9 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
     }
     if !tiers.is_empty() {
         config.engine.tiers = tiers.iter().map(|tier| tier.0.clone()).collect();
+    }
+    if record.is_some() {
+        config.engine.record = record.clone();
     }
     if let Some(address) = rest {
         config.node.rest = *address;

@@ -46,6 +46,8 @@ pub struct Dataset {
     pub(super) counters: Counters,
     pub(super) jobs: Arc<State>,
     pub(super) shared: Arc<Shared>,
+    /// Its number in the record of what is read.
+    pub(super) recorded_as: Option<u32>,
     refreshing: tokio::sync::Mutex<()>,
     refresh_asked: AtomicBool,
 }
@@ -71,6 +73,7 @@ impl Dataset {
             space.join(Arc::clone(stock));
         }
         let jobs = State::new(catalog.current(), notices, config.tuning.jobs());
+        let recorded_as = shared.recording.as_ref().map(|recording| recording.dataset(&config.name));
         let dataset = Self {
             config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
             catalog,
@@ -81,6 +84,7 @@ impl Dataset {
             counters: Counters::default(),
             jobs: Arc::new(jobs),
             shared,
+            recorded_as,
             refreshing: tokio::sync::Mutex::default(),
             refresh_asked: AtomicBool::new(false),
         };

@@ -61,7 +61,7 @@ impl Dataset {
     pub fn try_read(self: &Arc<Self>, object: ObjectSlot, offset: u64, buf: &mut [u8]) -> Option<Source> {
         match self.fill(object, offset, buf, false) {
             Fill::Done(source) => {
-                self.counters.served(source, buf.len() as u64);
+                self.answered(object, offset..offset + buf.len() as u64, source);
                 Some(source)
             }
             Fill::WouldBlock | Fill::Lost => None,
@@ -191,10 +191,21 @@ impl Dataset {
     ) -> Result<Reply> {
         let reply = self.gather(object, parts, waits).await;
         match &reply {
-            Ok(reply) => self.counters.served(reply.source, range.end - range.start),
+            Ok(reply) => self.answered(object, range, reply.source),
             Err(_) => drop(self.counters.failed.fetch_add(1, Relaxed)),
         }
         reply
+    }
+
+    /// A read was answered.
+    fn answered(&self, object: ObjectSlot, range: Range<u64>, source: Source) {
+        self.counters.served(source, range.end - range.start);
+        let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) else { return };
+        let objects = self.objects.load();
+        let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
+        let pieces = first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32;
+        let size = objects.size(object);
+        recording.read(number, pieces, |piece| (size - u64::from(piece - first) * piece_bytes).min(piece_bytes) as u32);
     }
 
     async fn gather(

@@ -1,6 +1,6 @@
 //! What all datasets of a node share: memory, threads, tasks, and the word to stop.
 
-use super::disk::Disk;
+use super::{disk::Disk, record::Recording};
 use crate::{Result, budget::Budget, config::EngineConfig};
 use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -22,6 +22,8 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
     pub(super) slow_read: Duration,
+    /// What is read is written down.
+    pub(super) recording: Option<Arc<Recording>>,
 }
 
 impl Shared {
@@ -35,6 +37,7 @@ impl Shared {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             slow_read: config.slow_read,
+            recording: config.record.as_deref().map(Recording::start).transpose()?,
         }))
     }
 
@@ -53,6 +56,9 @@ impl Shared {
     pub(super) fn close(&self) {
         for disk in [&self.mind, &self.moves, &self.reads, &self.writes] {
             disk.close();
+        }
+        if let Some(recording) = &self.recording {
+            recording.close();
         }
     }
 }

@@ -66,6 +66,10 @@ pub struct ServeArgs {
     )]
     pub tiers: Vec<TierArg>,
 
+    /// Write down every read in this file, for `fodder sim --trace`.
+    #[arg(long, value_name = "FILE", env = "FODDER_RECORD", help_heading = "Cache")]
+    pub record: Option<PathBuf>,
+
     /// Where REST and metrics listen; port 0 picks a free one. Default: 127.0.0.1:18283.
     #[arg(long, value_name = "ADDR", env = "FODDER_REST", value_parser = parse_socket_addr, help_heading = "Addresses")]
     pub rest: Option<SocketAddr>,

@@ -77,6 +77,9 @@ impl Dataset {
         by_piece.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = UNSCORED);
         let by_piece: Arc<[f32]> = by_piece.into();
         self.stocks.iter().for_each(|(_, stock)| stock.signal(Signal::Scores(Arc::clone(&by_piece))));
+        if let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) {
+            recording.scores(number, &by_piece);
+        }
         tracing::debug!(dataset = self.config().name, snapshot = %snapshot.id(), "new scores are in effect");
     }
 

@@ -1,7 +1,7 @@
 //! A node with real bytes hits as often as the simulator says it does.
 
 use super::world::{Door, Given, ITEM_BYTES, NAME, Rank, World, client, introduction};
-use crate::program::{DEADLINE, Node};
+use crate::program::{DEADLINE, Node, fodder, run};
 use fodder_api::{
     Address, Client, Scores, Source,
     frames::{Batch, FrameClient},
@@ -15,7 +15,7 @@ use fodder_policy::{
 use std::{path::Path, time::Instant};
 use tokio::runtime::Runtime;
 
-const ITEMS: u32 = 500;
+const ITEMS: u32 = 400;
 const CACHED: f64 = 0.2;
 
 /// A node whose caller waits for it to write down what it fetched: the simulator's does so at once.
@@ -86,6 +86,24 @@ fn a_node_hits_as_often_as_the_simulator_says() {
     assert_as_simulated(&world, Kind::Sbp { beta: 1.0 }, Policy::Importance);
 }
 
+#[test]
+fn what_a_node_records_is_simulated_to_the_hits_it_had() {
+    let world = World::new(ITEMS);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("reads.trace");
+    let workload = Workload { kind: Kind::Uniform, items: ITEMS, epochs: 3, skip: 0, seed: 5 };
+    let node = world.start_with("lfu", CACHED, &["--record", file.to_str().unwrap()]);
+    let real = hit_ratio(&node, &workload.trace());
+    assert_eq!(node.stop(), 0);
+    let mut sim = fodder();
+    sim.args(["sim", "--trace"]).arg(&file).args(["--cache", "0.2", "--policies", "lfu", "--json"]);
+    let runs: serde_json::Value = serde_json::from_slice(&run(&mut sim).good().stdout).unwrap();
+    let run = runs.as_array().unwrap().iter().find(|run| run["policy"] == "lfu").unwrap();
+    assert_eq!(run["requests"], 3 * ITEMS);
+    let simulated = run["hit_ratio"].as_f64().unwrap();
+    assert!((real - simulated).abs() <= 0.01, "{real:.4} through a node, {simulated:.4} simulated");
+}
+
 /// One of several jobs that take turns, and what it was given in each epoch.
 struct Taker {
     rank: Rank,
@@ -112,9 +130,12 @@ impl Taker {
         let epoch = self.epochs.len() as u64 - 1;
         let given = self.epochs.last_mut().expect("an epoch has begun");
         let number = given.len() as u64;
-        let item = self.rank.next(epoch, number, 1, &[]).unwrap()[0];
-        self.rank.call(async |job| job.acknowledge(epoch, 0, vec![number]).await).unwrap();
+        let before: Vec<_> = number.checked_sub(1).into_iter().collect();
+        let item = self.rank.next(epoch, number, 1, &before).unwrap()[0];
         given.push(item.served);
+        if given.len() as u32 == self.planned {
+            self.rank.call(async |job| job.acknowledge(epoch, 0, vec![number]).await).unwrap();
+        }
         item
     }
 }

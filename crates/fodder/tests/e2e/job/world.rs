@@ -45,9 +45,15 @@ impl World {
 
     /// A node with a policy whose cache holds a share of the items.
     pub(super) fn start(&self, policy: &str, share: f64) -> Node {
+        self.start_with(policy, share, &[])
+    }
+
+    /// The same, with more flags.
+    pub(super) fn start_with(&self, policy: &str, share: f64, flags: &[&str]) -> Node {
         let (origin, size) = (self.origin.path().to_str().unwrap(), format!("{}%", share * 100.0));
         let cache = tempfile::tempdir_in(self.cache.path()).unwrap().keep();
-        Node::start(&cache, &[origin, "--name", NAME, "--policy", policy, "--cache-size", &size])
+        let usual = [origin, "--name", NAME, "--policy", policy, "--cache-size", &size];
+        Node::start(&cache, &[&usual, flags].concat())
     }
 }
 
@@ -97,7 +103,8 @@ pub(super) fn introduction(name: &str, mode: Mode, world: u32) -> v1::IntroduceR
 
 /// A client of the node behind a socket, and what drives it.
 pub(super) fn client(socket: &str) -> (Runtime, Client) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // With a thread of its own, so that pings are answered while the test waits for something else.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = runtime.block_on(Client::connect(&address(socket))).unwrap();
     (runtime, client)
 }
