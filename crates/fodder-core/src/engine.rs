@@ -1,5 +1,6 @@
 //! The engine of a node: its datasets over its tiers.
 
+mod ahead;
 mod dataset;
 mod disk;
 mod fetch;
@@ -12,6 +13,7 @@ mod record;
 mod scrub;
 mod shared;
 mod space;
+mod staging;
 mod stats;
 mod stock;
 
@@ -149,6 +151,7 @@ impl Engine {
         let dataset = on_blocking_thread(attach).await?;
         dataset.refresh_at_intervals();
         dataset.tend_jobs();
+        dataset.prefetch();
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
         Ok(dataset)
     }

@@ -13,7 +13,7 @@ pub mod pending;
 pub mod plan;
 
 use crate::{
-    Result,
+    Policy, Result,
     job::{JobId, Upcoming},
 };
 use std::{fmt, ops::Range};
@@ -56,6 +56,16 @@ impl Strategy {
             Self::Chunk { .. } => "chunk",
             Self::Pending => "pending",
             Self::Pack => "pack",
+        }
+    }
+
+    /// What goes with a way to keep, unless somebody chooses otherwise. What the fewest jobs need is brought in on demand,
+    /// since jobs there take what is cached first; packs are for jobs that take others for what they asked.
+    pub fn beside(policy: Policy) -> Self {
+        match policy {
+            Policy::Quiver => Self::Chunk { over: chunk::Over::default() },
+            Policy::Pending => Self::Demand,
+            _ => Self::Plan,
         }
     }
 

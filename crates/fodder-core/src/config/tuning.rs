@@ -1,7 +1,7 @@
 //! What can be set about a dataset's policies and jobs. Nobody has to.
 
 use super::human_duration;
-use fodder_policy::{job, residency};
+use fodder_policy::{fetching::Strategy, job, residency};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ pub struct Tuning {
     /// How often scores that jobs report take effect. None: at the end of the epoch in which they were reported.
     #[serde(with = "human_duration::option")]
     pub update_interval: Option<Duration>,
+    /// What is brought in before it is asked for. None: what goes with the policy.
+    pub fetching: Option<Strategy>,
     /// About the policy `importance`.
     pub importance: residency::importance::Settings,
     /// About the policy `semantic`.

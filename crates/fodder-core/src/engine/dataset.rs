@@ -5,9 +5,10 @@ use super::{
     DatasetStats, DatasetStatus, EvictReport, Residence, VerifyReport,
     flight::Flights,
     hold::Reason,
-    job::{Notices, State},
+    job::{Notices, Prefetcher, State},
     shared::Shared,
     space::Space,
+    staging::Staging,
     stats::Counters,
     stock::Stock,
 };
@@ -20,6 +21,7 @@ use crate::{
     tier::{Checked, Lease},
 };
 use arc_swap::ArcSwap;
+use fodder_policy::fetching::Strategy;
 use futures::TryStreamExt;
 use std::{
     ops::Range,
@@ -30,6 +32,8 @@ use std::{
     time::Duration,
 };
 
+/// The part of the memory budget that may hold what jobs are still to read.
+const STAGING_PART: u64 = 4;
 /// Objects an eviction by hand looks at in one go.
 const EVICT_PAGE: usize = 4096;
 
@@ -45,6 +49,8 @@ pub struct Dataset {
     pub(super) flights: Arc<Flights>,
     pub(super) counters: Counters,
     pub(super) jobs: Arc<State>,
+    pub(super) prefetcher: Arc<Prefetcher>,
+    pub(super) staging: Staging,
     pub(super) shared: Arc<Shared>,
     /// Its number in the record of what is read.
     pub(super) recorded_as: Option<u32>,
@@ -72,6 +78,8 @@ impl Dataset {
         for (space, stock) in &stocks {
             space.join(Arc::clone(stock));
         }
+        let strategy = config.tuning.fetching.unwrap_or_else(|| Strategy::beside(config.policy));
+        let prefetches = (shared.origin_concurrency / 2).max(1);
         let jobs = State::new(catalog.current(), notices, config.tuning.jobs());
         let recorded_as = shared.recording.as_ref().map(|recording| recording.dataset(&config.name));
         let dataset = Self {
@@ -83,6 +91,8 @@ impl Dataset {
             flights: Arc::default(),
             counters: Counters::default(),
             jobs: Arc::new(jobs),
+            prefetcher: Arc::new(Prefetcher::new(strategy, prefetches)),
+            staging: Staging::new(shared.budget.total_bytes() / STAGING_PART),
             shared,
             recorded_as,
             refreshing: tokio::sync::Mutex::default(),

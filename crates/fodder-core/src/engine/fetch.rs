@@ -18,14 +18,37 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// For each piece of a flight: the stock that will keep it, and where; None for a piece that is only passed on.
-pub(super) type Keeps = Vec<Option<(usize, Place)>>;
+/// What becomes of each piece of a flight; None for one that is only passed on.
+pub(super) type Keeps = Vec<Option<Keep>>;
+
+/// Where a piece will be kept.
+#[derive(Debug)]
+pub(super) enum Keep {
+    /// By the stock of that tier, and where.
+    Shelf(usize, Place),
+    /// In memory, until those have come whom it was fetched for.
+    Stage,
+}
 
 impl Dataset {
     /// Asks the policies, the fastest tier's first, which pieces of a missed run to keep. None if none of them.
     pub(super) fn admit(&self, pieces: Range<u32>) -> Option<Keeps> {
-        let keeps: Keeps = pieces.map(|piece| self.admit_below(0, PieceId(piece))).collect();
+        let keeps: Keeps = pieces.map(|piece| self.admit_one(PieceId(piece))).collect();
         keeps.iter().any(Option::is_some).then_some(keeps)
+    }
+
+    /// Asks the policies about one piece. What none of them wants is staged if room was set aside for it.
+    pub(super) fn admit_one(&self, piece: PieceId) -> Option<Keep> {
+        match self.admit_below(0, piece) {
+            Some((level, place)) => {
+                if !self.jobs.is_empty() {
+                    self.staging.release(piece.0);
+                }
+                Some(Keep::Shelf(level, place))
+            }
+            None if !self.jobs.is_empty() && self.staging.awaits(piece.0) => Some(Keep::Stage),
+            None => None,
+        }
     }
 
     fn admit_below(&self, highest: usize, piece: PieceId) -> Option<(usize, Place)> {
@@ -83,14 +106,18 @@ impl Dataset {
             let Some(first) = flight.first_piece else { continue };
             let piece = PieceId(first.0 + index as u32);
             let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
-            if let Some((level, place)) = keeps.get_mut(index).and_then(Option::take) {
-                let dataset = Arc::clone(self);
-                let keep = move || {
-                    dataset.keep(level, piece, &bytes, place);
-                    drop(landing);
-                };
-                if !self.shared.writes.offer(keep).await {
-                    self.counters.unkept_pieces.fetch_add(1, Relaxed);
+            match keeps.get_mut(index).and_then(Option::take) {
+                None => {}
+                Some(Keep::Stage) => self.staging.put(piece.0, landing),
+                Some(Keep::Shelf(level, place)) => {
+                    let dataset = Arc::clone(self);
+                    let keep = move || {
+                        dataset.keep(level, piece, &bytes, place);
+                        drop(landing);
+                    };
+                    if !self.shared.writes.offer(keep).await {
+                        self.counters.unkept_pieces.fetch_add(1, Relaxed);
+                    }
                 }
             }
         }
@@ -166,7 +193,8 @@ impl Drop for Ending<'_> {
 }
 
 /// However the writing of a piece ends, from then on it is looked for on the shelf.
-struct Landing {
+#[derive(Debug)]
+pub(super) struct Landing {
     flights: Arc<Flights>,
     flight: Arc<Flight>,
     piece: PieceId,

@@ -93,6 +93,17 @@ impl Holds {
         }
     }
 
+    /// Others need a piece no more, but the last who wants it is about to read it, and has so long to come.
+    pub(super) fn promise(&self, piece: u32, patience: Duration) {
+        if !self.is_empty() {
+            self.change(|table| {
+                if let Some(hold) = table.pieces.get_mut(&piece).filter(|hold| hold.reason.is_some()) {
+                    *hold = Hold { reason: Some(Reason::Promised), until: Instant::now() + patience, ..*hold };
+                }
+            });
+        }
+    }
+
     /// A piece left.
     pub(super) fn forget(&self, piece: u32) {
         if !self.is_empty() {

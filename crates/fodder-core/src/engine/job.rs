@@ -4,13 +4,17 @@
 //! the snapshot that each answer names. Nothing here knows a wire format.
 
 mod look;
+mod low;
 mod notice;
 mod outbox;
+mod outlook;
+mod prefetch;
 mod span;
 mod state;
 mod tend;
 
 pub(super) use notice::{Note, Notices};
+pub(super) use prefetch::Prefetcher;
 pub(super) use state::State;
 
 pub use fodder_policy::{
@@ -22,11 +26,17 @@ pub use fodder_policy::{
 
 use super::{Dataset, hold::Reason};
 use crate::{Error, Result, catalog::Snapshot, id::SnapshotId};
-use fodder_policy::job::{Answer, Effect};
+use fodder_policy::{
+    job::{Answer, Effect, Report},
+    plan::Plan,
+};
 use look::CacheLook;
 use span::Span;
-use state::Inner;
-use std::{sync::Arc, time::Duration};
+use state::{Inner, seen_by_plans};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 /// How long a request for a batch waits for jobs in step before it is answered that they are behind.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -118,14 +128,25 @@ impl Jobs<'_> {
     }
 
     /// A rank begins an epoch, and thereby ends the one before. The first rank to do so plans it for all; the others
-    /// say the same. Checking a listed order takes time in proportion to its length.
+    /// say the same. Checking a listed order takes time in proportion to its length, and holds up nobody else.
     pub fn begin(&self, job: JobId, rank: u32, epoch: u64, order: Order) -> Result<Begun> {
-        let begun = self.act(|inner, now| {
-            let begun = inner.machine.begin(job, rank, epoch, order, now)?;
-            let snapshot = inner.began(job, epoch);
-            self.send(inner, &snapshot, begun.effects);
-            Ok(Begun { snapshot: snapshot.id(), items: begun.items, audit: begun.audit })
-        })?;
+        let begun = loop {
+            let newest = seen_by_plans(&self.dataset.jobs.lock().current);
+            let plan = Arc::new(Plan::new(newest, epoch, order.clone())?);
+            let begun = self.act(|inner, now| {
+                // A refresh came in between: plan once more.
+                if seen_by_plans(&inner.current) != newest {
+                    return Ok(None);
+                }
+                let begun = inner.machine.begin_with(job, rank, plan, now)?;
+                let snapshot = inner.began(job, epoch);
+                self.send(inner, &snapshot, begun.effects);
+                Ok(Some(Begun { snapshot: snapshot.id(), items: begun.items, audit: begun.audit }))
+            })?;
+            if let Some(begun) = begun {
+                break begun;
+            }
+        };
         self.dataset.jobs.progress.notify_waiters();
         // Scores take effect when an epoch ends.
         self.dataset.jobs.work.notify_one();
@@ -212,7 +233,9 @@ impl Jobs<'_> {
     /// A job reports scores; they take effect at the end of its epoch, or at the configured interval. One that is not
     /// finite, or of an item that does not exist, refuses the whole report.
     pub fn report_scores(&self, job: JobId, scores: Scores<'_>) -> Result<()> {
-        self.act(|inner, now| Ok(inner.machine.report_scores(job, scores, now)?))
+        let items = seen_by_plans(&self.dataset.jobs.lock().snapshot_now(job)).items;
+        let report = Report::new(items, scores)?;
+        self.act(|inner, now| Ok(inner.machine.report(job, report, now)?))
     }
 
     /// The scores reported so far take effect now, or as soon as they are combined (iCache's clients say when).
@@ -220,6 +243,11 @@ impl Jobs<'_> {
         self.act(|inner, now| Ok(inner.machine.apply_scores(job, now)?))?;
         self.dataset.jobs.work.notify_one();
         Ok(())
+    }
+
+    /// How often scores have taken effect since the node started.
+    pub fn scores_applied(&self) -> u64 {
+        self.dataset.jobs.scores_applied.load(Relaxed)
     }
 
     /// A job reports embeddings; neighbours are looked for in the background. All jobs of a dataset use one dimension.

@@ -22,7 +22,7 @@ use std::{
 };
 
 /// The longest range asked of the origin in one request; longer reads become several, in parallel.
-const REQUEST_BYTES: u64 = 4 << 20;
+pub(super) const REQUEST_BYTES: u64 = 4 << 20;
 /// Chunks that a stream has under way at first, and at most. It doubles whenever the reader had to wait.
 const AHEAD: (usize, usize) = (4, 16);
 /// Shelves may lose what they just had (evicted, damaged). After so many losses a read goes past the cache.
@@ -156,7 +156,10 @@ impl Dataset {
                     let range = until(count);
                     Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
                 }
-                Leg::Joined(waiter, count) => Part::Flying { range: until(count), waiter, source: Source::Joined },
+                Leg::Joined(waiter, count) => {
+                    let source = self.joined(stretch.first.0..stretch.first.0 + count);
+                    Part::Flying { range: until(count), waiter, source }
+                }
                 Leg::Claimed(waiter, keeps, count) => {
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
                     self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));

@@ -24,6 +24,7 @@ pub(super) struct Shared {
     pub(super) slow_read: Duration,
     /// What is read is written down.
     pub(super) recording: Option<Arc<Recording>>,
+    pub(super) origin_concurrency: usize,
 }
 
 impl Shared {
@@ -38,6 +39,7 @@ impl Shared {
             closing: CancellationToken::new(),
             slow_read: config.slow_read,
             recording: config.record.as_deref().map(Recording::start).transpose()?,
+            origin_concurrency: config.origin_concurrency,
         }))
     }
 

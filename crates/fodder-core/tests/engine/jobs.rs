@@ -8,7 +8,7 @@ use fodder_core::{
 use fodder_policy::Policy;
 use std::{collections::BTreeMap, sync::Arc};
 
-const ITEM_BYTES: usize = 4096;
+pub const ITEM_BYTES: usize = 4096;
 
 /// A world of so many small files, item `n` being the `n`th.
 pub fn world(policy: Policy, items: u32, cached: u32) -> World {

@@ -1,9 +1,11 @@
 //! The engine over real origins and real tiers, against naive models.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
+mod ahead;
 mod change;
 mod flights;
 mod jobs;
 mod model;
+mod ratios;
 mod share;
 mod world;

@@ -2,7 +2,7 @@
 
 use fodder_core::{
     Dataset, Engine, Error, Result,
-    config::{DatasetConfig, EngineConfig, Medium, TierConfig},
+    config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig, Tuning},
     id::ObjectSlot,
     layout::Layout,
 };
@@ -25,6 +25,9 @@ pub struct World {
     pub policy: Policy,
     pub layout: Layout,
     pub quota_bytes: u64,
+    /// The dataset's own share of the tiers.
+    pub quota: Option<Quota>,
+    pub tuning: Tuning,
     /// What the origin holds now.
     pub origin: BTreeMap<String, Vec<u8>>,
     clock: u64,
@@ -41,6 +44,8 @@ impl World {
             policy,
             layout: Layout::Files,
             quota_bytes,
+            quota: None,
+            tuning: Tuning::default(),
             origin: BTreeMap::new(),
             clock: 0,
         }
@@ -86,7 +91,13 @@ impl World {
 
     pub fn dataset_config(&self) -> DatasetConfig {
         let origin = format!("{}{}", self.origin_prefix, self.origin_dir().display());
-        DatasetConfig { layout: self.layout.clone(), policy: self.policy, ..DatasetConfig::new("world", origin) }
+        DatasetConfig {
+            layout: self.layout.clone(),
+            policy: self.policy,
+            quota: self.quota,
+            tuning: self.tuning.clone(),
+            ..DatasetConfig::new("world", origin)
+        }
     }
 
     pub async fn start(&self) -> Result<(Arc<Engine>, Arc<Dataset>)> {

@@ -6,7 +6,7 @@ use fodder_policy::residency::{importance, semantic};
 use std::time::Duration;
 
 pub(super) fn message(tuning: &Tuning) -> v1::Tuning {
-    let Tuning { update_interval, importance, semantic } = tuning;
+    let Tuning { update_interval, fetching, importance, semantic } = tuning;
     let interval = update_interval.unwrap_or_default();
     v1::Tuning {
         update_interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
@@ -17,6 +17,7 @@ pub(super) fn message(tuning: &Tuning) -> v1::Tuning {
         semantic_similarity: Some(semantic.similarity.into()),
         semantic_homophily_region: Some(semantic.homophily_region.into()),
         semantic_use_weight: Some(semantic.use_weight.into()),
+        fetching: fetching.and_then(|strategy| serde_json::to_string(&strategy).ok()).unwrap_or_default(),
     }
 }
 
@@ -24,8 +25,11 @@ pub(super) fn config(message: v1::Tuning) -> Result<Tuning> {
     let usual = Tuning::default();
     let (importance, semantic) = (usual.importance, usual.semantic);
     let interval = Some(message.update_interval_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
+    let fetching = Some(message.fetching).filter(|text| !text.is_empty());
+    let fetching = fetching.map(|text| serde_json::from_str(&text)).transpose();
     Ok(Tuning {
         update_interval: interval,
+        fetching: fetching.map_err(|error| Error::Invalid(format!("fetching: {error}")))?,
         importance: importance::Settings {
             low_region: share("importance_low_region", message.importance_low_region, importance.low_region)?,
         },
@@ -61,6 +65,7 @@ mod tests {
     fn what_is_set_is_the_same_after_the_way_and_what_is_not_is_as_usual() {
         let json = serde_json::json!({
             "update_interval": "90s",
+            "fetching": { "chunk": { "over": "plan" } },
             "importance": { "low_region": 0.25 },
             "semantic": { "m": 3, "ef": 4, "k": 5, "similarity": 0.5, "homophily_region": 0.2, "use_weight": 0.75 },
         });

@@ -176,6 +176,10 @@ struct Tuning {
     /// How often scores that jobs report take effect, such as `5m`; null: at the end of the epoch.
     #[schema(required = false)]
     update_interval: Option<String>,
+    /// What is brought in before it is asked for: `demand`, `plan`, `pending`, `pack` or `{"chunk": {"over": "ids"}}`;
+    /// null: what goes with the policy.
+    #[schema(required = false)]
+    fetching: Option<serde_json::Value>,
     /// About the policy `importance`.
     #[schema(required = false)]
     importance: ImportanceTuning,

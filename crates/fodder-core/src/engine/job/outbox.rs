@@ -5,6 +5,7 @@
 //! background, part by part, and readers get the policy's lock in between.
 
 use super::{
+    PROMISE,
     span::Span,
     state::{Inner, fingerprint},
 };
@@ -20,7 +21,7 @@ use fodder_policy::{
     residency::signal::{Ids, NEVER},
 };
 use parking_lot::Mutex;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, ops::Range, sync::Arc, time::Duration};
 
 /// Ids that one signal lists at most: readers wait no longer than this takes.
 const PART: usize = 1024;
@@ -110,13 +111,15 @@ impl Dataset {
                 let pieces = span.pieces(*id);
                 self.signal_each(Stock::heeds_plans, pieces.clone().map(Signal::Consumed));
                 self.send_next_uses(&span, pieces);
+                self.taken(&span, *id);
             }
-            Effect::Stage(id) => {
+            Effect::Stage(id) => self.stage(span.pieces(*id)),
+            Effect::Release(id) => {
                 for piece in span.pieces(*id) {
-                    self.stocks.iter().for_each(|(_, stock)| stock.holds.hold(piece, Reason::Staged, STAGED));
+                    self.stocks.iter().for_each(|(_, stock)| stock.holds.promise(piece, PROMISE));
+                    self.staging.promise(piece, PROMISE);
                 }
             }
-            Effect::Release(id) => self.release(span.pieces(*id)),
         }
     }
 
@@ -133,15 +136,28 @@ impl Dataset {
     fn send_dropped(&self, span: &Span<'_>, needed: &Needed) {
         self.in_parts(Stock::heeds_plans, span, needed, |ids| Signal::Dropped(ids));
         self.send_next_uses_of(span, needed);
-        if self.stocks.iter().any(|(_, stock)| !stock.holds.is_empty()) {
-            let inner = |id| self.jobs.lock().machine.pending(fingerprint(span.snapshot), id);
-            needed.iter().filter(|id| inner(*id) == 0).for_each(|id| self.release(span.pieces(id)));
+        let pending = |id| self.jobs.lock().machine.pending(fingerprint(span.snapshot), id);
+        for id in needed.iter().filter(|id| pending(*id) == 0) {
+            self.release(span.pieces(id));
+            self.prefetcher.lost(span.snapshot, id);
         }
     }
 
-    fn release(&self, pieces: std::ops::Range<u32>) {
+    /// Keeps pieces until they are released: on the shelf that has them or will have them, else in memory.
+    fn stage(&self, pieces: Range<u32>) {
+        for piece in pieces {
+            self.stocks.iter().for_each(|(_, stock)| stock.holds.hold(piece, Reason::Staged, STAGED));
+            if !self.holds(PieceId(piece)) {
+                let bytes = u64::from(self.piece_len(PieceId(piece)));
+                self.staging.reserve(piece, bytes, Reason::Staged);
+            }
+        }
+    }
+
+    fn release(&self, pieces: Range<u32>) {
         for piece in pieces {
             self.stocks.iter().for_each(|(_, stock)| stock.holds.release(piece));
+            self.staging.release(piece);
         }
     }
 

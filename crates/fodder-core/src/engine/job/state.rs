@@ -5,11 +5,13 @@
 
 use super::{
     Gone,
+    low::LowScores,
     notice::{Note, Notices},
     outbox::Outbox,
     span::Span,
 };
 use crate::{Error, Result, catalog::Snapshot, engine::Dataset};
+use arc_swap::ArcSwapOption;
 use fodder_policy::{
     job::{self, Introduction, JobId, Resumed},
     plan,
@@ -19,7 +21,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -37,6 +39,10 @@ pub(in crate::engine) struct State {
     pub(super) progress: Notify,
     /// There is something to do in the background.
     pub(super) work: Notify,
+    /// How often scores have taken effect.
+    pub(super) scores_applied: AtomicU64,
+    /// Which items the jobs can do without.
+    pub(super) low_scores: ArcSwapOption<LowScores>,
     /// Jobs count time from here.
     born: Instant,
 }
@@ -49,6 +55,7 @@ pub(super) struct Inner {
     pub(super) current: Arc<Snapshot>,
     /// The snapshots of epochs that are under way: at most two for a job.
     epochs: BTreeMap<(JobId, u64), Arc<Snapshot>>,
+    newest: Option<(JobId, u64)>,
     members: BTreeSet<JobId>,
 }
 
@@ -57,12 +64,20 @@ impl State {
     pub(in crate::engine) fn new(snapshot: Arc<Snapshot>, notices: Arc<Notices>, settings: job::Settings) -> Self {
         let machine = job::Jobs::new(seen_by_plans(&snapshot), settings, rand::random());
         Self {
-            inner: Mutex::new(Inner { machine, current: snapshot, epochs: BTreeMap::new(), members: BTreeSet::new() }),
+            inner: Mutex::new(Inner {
+                machine,
+                current: snapshot,
+                epochs: BTreeMap::new(),
+                newest: None,
+                members: BTreeSet::new(),
+            }),
             present: AtomicUsize::new(0),
             notices,
             outbox: Outbox::default(),
             progress: Notify::new(),
             work: Notify::new(),
+            scores_applied: AtomicU64::new(0),
+            low_scores: ArcSwapOption::empty(),
             born: Instant::now(),
         }
     }
@@ -93,20 +108,24 @@ impl State {
 impl Dataset {
     /// Speaks with the jobs: first of what came and went, then `act`, whose effects are sent out.
     pub(super) fn with_jobs<T>(&self, act: impl FnOnce(&mut Inner, Duration) -> Result<T>) -> Result<T> {
+        let mut lost = Vec::new();
         let outcome = {
             let mut inner = self.jobs.inner.lock();
-            self.pass_on_notes(&mut inner);
+            self.pass_on_notes(&mut inner, &mut lost);
             let outcome = act(&mut inner, self.jobs.now());
             let present = inner.members.len();
             self.jobs.present.store(present, Relaxed);
             self.jobs.notices.want(present > 0);
             outcome
         };
+        if !self.prefetcher.is_idle() {
+            lost.iter().for_each(|(snapshot, id)| self.prefetcher.lost(snapshot, *id));
+        }
         self.send_short_effects();
         outcome
     }
 
-    fn pass_on_notes(&self, inner: &mut Inner) {
+    fn pass_on_notes(&self, inner: &mut Inner, lost: &mut Vec<(Arc<Snapshot>, u32)>) {
         let notes = self.jobs.notices.take();
         if notes.is_empty() {
             return;
@@ -116,7 +135,12 @@ impl Dataset {
             let (span, name) = (Span { snapshot: &snapshot, objects: &objects }, fingerprint(&snapshot));
             for note in &notes {
                 match *note {
-                    Note::Evicted(piece) => span.items(piece).for_each(|id| inner.machine.evicted(name, id)),
+                    Note::Evicted(piece) => {
+                        for id in span.items(piece) {
+                            inner.machine.evicted(name, id);
+                            lost.push((Arc::clone(&snapshot), id));
+                        }
+                    }
                     Note::Inserted(piece) => {
                         for id in span.items(piece).filter(|id| self.has_item(&span, *id)) {
                             let label = snapshot.item(u64::from(id)).ok().and_then(|item| item.label);
@@ -162,6 +186,7 @@ impl Inner {
         for key in older.iter().rev().skip(1) {
             self.epochs.remove(key);
         }
+        self.newest = Some((job, epoch));
         Arc::clone(self.epochs.entry((job, epoch)).or_insert(current))
     }
 
@@ -186,6 +211,19 @@ impl Inner {
         self.members.remove(&job);
     }
 
+    /// The snapshot of the epoch that began last, or of any other if its job is gone.
+    pub(super) fn newest_epochs_snapshot(&self) -> Option<Arc<Snapshot>> {
+        let newest = self.newest.and_then(|newest| self.epochs.get(&newest));
+        newest.or_else(|| self.epochs.values().next()).cloned()
+    }
+
+    /// The jobs whose newest epoch is on a snapshot.
+    pub(super) fn jobs_on(&self, snapshot: &Snapshot) -> Vec<JobId> {
+        let newest = |job: &&JobId| self.epochs.range((**job, 0)..=(**job, u64::MAX)).next_back();
+        let here = |job: &&JobId| newest(job).is_some_and(|(_, on)| on.id() == snapshot.id());
+        self.members.iter().filter(here).copied().collect()
+    }
+
     /// Every snapshot that a job may speak of, each once.
     pub(super) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
         let mut all = vec![Arc::clone(&self.current)];
@@ -206,6 +244,6 @@ pub(super) fn fingerprint(snapshot: &Snapshot) -> u64 {
 }
 
 /// A snapshot as plans see it. Of one with more items than that, jobs can plan the first four billion.
-fn seen_by_plans(snapshot: &Snapshot) -> plan::Snapshot {
+pub(super) fn seen_by_plans(snapshot: &Snapshot) -> plan::Snapshot {
     plan::Snapshot { fingerprint: fingerprint(snapshot), items: u32::try_from(snapshot.len()).unwrap_or(u32::MAX) }
 }

@@ -1,9 +1,12 @@
 //! What is done for jobs when nobody waits for it: long effects, scores that take effect, leases that ran out.
 
-use super::{span::Span, state::Inner};
+use super::{low::LowScores, span::Span, state::Inner};
 use crate::engine::Dataset;
 use fodder_policy::{Signal, residency::signal::UNSCORED};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 /// How often leases and intervals are looked at while there are jobs.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,6 +45,8 @@ impl Dataset {
         self.apply_due_scores();
         self.settle_policies();
         self.stocks.iter().for_each(|(_, stock)| stock.holds.expire());
+        self.staging.expire();
+        self.prefetcher.wake();
     }
 
     fn expire_jobs(&self) {
@@ -75,11 +80,13 @@ impl Dataset {
             }
         }
         by_piece.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = UNSCORED);
+        self.jobs.low_scores.store(Some(Arc::new(LowScores::new(&snapshot, by_item))));
         let by_piece: Arc<[f32]> = by_piece.into();
         self.stocks.iter().for_each(|(_, stock)| stock.signal(Signal::Scores(Arc::clone(&by_piece))));
         if let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) {
             recording.scores(number, &by_piece);
         }
+        self.jobs.scores_applied.fetch_add(1, Relaxed);
         tracing::debug!(dataset = self.config().name, snapshot = %snapshot.id(), "new scores are in effect");
     }
 

@@ -1,0 +1,152 @@
+//! Fetching ahead of readers: pieces that somebody will ask for are on a shelf, or staged in memory, before they do.
+//!
+//! It takes only memory that is free and at most half of it, and a reader who catches up joins the flight. What to
+//! bring in is decided elsewhere.
+
+use super::{
+    Source,
+    dataset::Dataset,
+    fetch::{Keep, Keeps},
+    flight::{Leg, Stretch, Waiter},
+    hold::Reason,
+    read::REQUEST_BYTES,
+};
+use crate::{
+    Result,
+    budget::Permit,
+    id::{ObjectSlot, PieceId},
+};
+use std::{ops::Range, sync::Arc, time::Duration};
+
+/// How long a piece waits for the reader it was fetched for. Jobs that are gone let go of theirs sooner.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How often one who waits for memory or for room looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// How a step of bringing in ended.
+enum Step {
+    /// So many pieces are here or on their way; wait for these.
+    Done(u32, Option<Waiter>),
+    /// Nobody would keep the next piece now.
+    NoRoom,
+}
+
+impl Dataset {
+    /// Brings in pieces of one object. Ends when they are on shelves or staged; early when `wanted` no longer says so, or
+    /// the origin fails.
+    pub(super) async fn bring_in(self: &Arc<Self>, pieces: Range<u32>, wanted: impl Fn() -> bool) -> Result<()> {
+        let mut next = pieces.start;
+        while next < pieces.end {
+            let stretch = self.stretch_of(next..pieces.end);
+            let bytes = u64::from(stretch.count) * stretch.piece_bytes;
+            let mut permit = self.spare_memory(bytes.min(stretch.object_bytes)).await;
+            match self.step(&stretch, &mut permit) {
+                Step::NoRoom if !wanted() => return Ok(()),
+                Step::NoRoom => {
+                    drop(permit);
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Step::Done(count, waiter) => {
+                    if let Some(waiter) = waiter {
+                        waiter.wait(waiter.flight.range.clone()).await?;
+                    }
+                    next += count;
+                }
+            }
+        }
+        let on_their_way = pieces.clone().filter(|piece| !self.staging.has(*piece));
+        for piece in on_their_way {
+            self.flights.landed_all(piece..piece + 1).await;
+        }
+        Ok(())
+    }
+
+    fn stretch_of(&self, pieces: Range<u32>) -> Stretch {
+        let (object, range): (ObjectSlot, _) = self.piece_range(PieceId(pieces.start));
+        let objects = self.objects.load();
+        let piece_bytes = u64::from(objects.piece_bytes());
+        Stretch {
+            object,
+            object_bytes: objects.size(object),
+            piece_bytes,
+            first: PieceId(pieces.start),
+            count: (pieces.len() as u64).min(REQUEST_BYTES / piece_bytes) as u32,
+            offset: range.start,
+        }
+    }
+
+    fn step(self: &Arc<Self>, stretch: &Stretch, permit: &mut Permit) -> Step {
+        match self.flights.next_leg(stretch, |piece| self.holds(piece), |run| self.admit_ahead(run)) {
+            Leg::Kept(count) | Leg::Joined(_, count) => Step::Done(count, None),
+            Leg::Unwanted(_) => Step::NoRoom,
+            Leg::Claimed(waiter, keeps, count) => {
+                let bytes = waiter.flight.range.end - waiter.flight.range.start;
+                self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
+                Step::Done(count, Some(waiter))
+            }
+        }
+    }
+
+    /// Where pieces go that nobody has asked for yet: where the policies want them, else to the staging area. None if there
+    /// is no room for one of them.
+    fn admit_ahead(&self, pieces: Range<u32>) -> Option<Keeps> {
+        let mut keeps = Keeps::with_capacity(pieces.len());
+        for piece in pieces.clone() {
+            let keep = self.admit_one(PieceId(piece)).or_else(|| {
+                let bytes = u64::from(self.piece_len(PieceId(piece)));
+                self.staging.reserve(piece, bytes, Reason::Prefetched).then_some(Keep::Stage)
+            });
+            if keep.is_none() {
+                for (piece, keep) in pieces.zip(keeps) {
+                    self.give_up(piece, keep.as_ref());
+                }
+                return None;
+            }
+            if let Some(Keep::Shelf(level, _)) = &keep {
+                self.stocks[*level].1.holds.hold(piece, Reason::Prefetched, PATIENCE);
+            }
+            keeps.push(keep);
+        }
+        Some(keeps)
+    }
+
+    fn give_up(&self, piece: u32, keep: Option<&Keep>) {
+        match keep {
+            Some(Keep::Shelf(level, _)) => self.stocks[*level].1.holds.forget(piece),
+            Some(Keep::Stage) => self.staging.release(piece),
+            None => {}
+        }
+    }
+
+    /// A reader joins flights that bring these pieces, or finds them staged.
+    pub(super) fn joined(&self, pieces: Range<u32>) -> Source {
+        if self.jobs.is_empty() {
+            return Source::Joined;
+        }
+        let mut source = Source::Joined;
+        for piece in pieces {
+            if self.staging.redeem(piece) == Some(Reason::Prefetched) {
+                source = Source::Prefetched;
+            }
+            // Whoever catches up with a prefetch was there first: what comes after it is a plain hit.
+            for (_, stock) in &self.stocks {
+                stock.holds.redeem(piece);
+            }
+        }
+        self.prefetcher.wake();
+        source
+    }
+
+    /// Memory that no reader needs now.
+    async fn spare_memory(&self, bytes: u64) -> Permit {
+        let budget = &self.shared.budget;
+        loop {
+            if budget.used_bytes() + bytes <= budget.total_bytes() / 2
+                && let Some(permit) = budget.try_acquire(bytes)
+            {
+                return permit;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Pieces in memory that no policy keeps and jobs are still to read.
+//!
+//! A staged piece is a flight that has not landed: readers find it in the table of flights and join it. It is paid for by
+//! the memory budget, of which the staging area takes at most a part.
+
+use super::{fetch::Landing, hold::Reason};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::time::{Duration, Instant};
+
+/// The staging area of a dataset.
+#[derive(Debug)]
+pub(super) struct Staging {
+    most_bytes: u64,
+    area: Mutex<Area>,
+}
+
+#[derive(Debug, Default)]
+struct Area {
+    pieces: FxHashMap<u32, Staged>,
+    /// Of the pieces that are here or on their way here.
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Staged {
+    bytes: u64,
+    reason: Reason,
+    /// None while it is on its way.
+    landing: Option<Landing>,
+    /// When it is given up though nobody came for it; None: only when somebody says so.
+    until: Option<Instant>,
+}
+
+impl Staging {
+    /// An area for at most so many bytes.
+    pub(super) fn new(most_bytes: u64) -> Self {
+        Self { most_bytes, area: Mutex::default() }
+    }
+
+    /// The most it holds.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
+    /// Sets room aside for a piece that is to come. False if there is none; what is here already stays, and the stronger
+    /// reason counts.
+    pub(super) fn reserve(&self, piece: u32, bytes: u64, reason: Reason) -> bool {
+        let mut area = self.area.lock();
+        if let Some(staged) = area.pieces.get_mut(&piece) {
+            if reason == Reason::Staged {
+                staged.reason = reason;
+            }
+            return true;
+        }
+        if area.bytes + bytes > self.most_bytes {
+            return false;
+        }
+        area.bytes += bytes;
+        area.pieces.insert(piece, Staged { bytes, reason, landing: None, until: None });
+        true
+    }
+
+    /// Whether a piece is here or on its way here.
+    pub(super) fn has(&self, piece: u32) -> bool {
+        self.area.lock().pieces.contains_key(&piece)
+    }
+
+    /// Whether room was set aside for a piece that has not come yet.
+    pub(super) fn awaits(&self, piece: u32) -> bool {
+        self.area.lock().pieces.get(&piece).is_some_and(|staged| staged.landing.is_none())
+    }
+
+    /// A piece for which room was set aside has arrived. If it was given up meanwhile, it lands at once.
+    pub(super) fn put(&self, piece: u32, landing: Landing) {
+        let refused = {
+            let mut area = self.area.lock();
+            match area.pieces.get_mut(&piece) {
+                Some(staged) => staged.landing.replace(landing),
+                None => Some(landing),
+            }
+        };
+        // Landing takes the lock of the flights, so not under ours.
+        drop(refused);
+    }
+
+    /// A piece is being read: why it was staged, if it had come. Unless others are to come for it, its readers are the
+    /// last who see it.
+    pub(super) fn redeem(&self, piece: u32) -> Option<Reason> {
+        let (reason, gone) = {
+            let mut area = self.area.lock();
+            let staged = area.pieces.get(&piece)?;
+            let reason = staged.landing.is_some().then_some(staged.reason);
+            let gone = if staged.reason == Reason::Staged { None } else { area.remove(piece) };
+            (reason, gone)
+        };
+        drop(gone);
+        reason
+    }
+
+    /// The last who wants a piece is about to read it, and has so long to come for it.
+    pub(super) fn promise(&self, piece: u32, patience: Duration) {
+        if let Some(staged) = self.area.lock().pieces.get_mut(&piece) {
+            staged.reason = Reason::Promised;
+            staged.until = Some(Instant::now() + patience);
+        }
+    }
+
+    /// Gives up what nobody came for in time.
+    pub(super) fn expire(&self) {
+        let late: Vec<Staged> = {
+            let mut area = self.area.lock();
+            let now = Instant::now();
+            let is_late = |staged: &Staged| staged.until.is_some_and(|until| until <= now);
+            let late: Vec<u32> = area.pieces.iter().filter(|(_, staged)| is_late(staged)).map(|(id, _)| *id).collect();
+            late.into_iter().filter_map(|piece| area.remove(piece)).collect()
+        };
+        drop(late);
+    }
+
+    /// Nobody needs a piece any more, or it will not come.
+    pub(super) fn release(&self, piece: u32) {
+        let gone = self.area.lock().remove(piece);
+        drop(gone);
+    }
+}
+
+impl Area {
+    fn remove(&mut self, piece: u32) -> Option<Staged> {
+        let gone = self.pieces.remove(&piece)?;
+        self.bytes -= gone.bytes;
+        Some(gone)
+    }
+}
