@@ -3,9 +3,11 @@
 //! One instance decides for one dataset in one tier. Ids are piece ids: dense, starting at 0, growing when
 //! a refresh finds new objects. The caller owns the bytes and the quota; a policy only orders ids.
 
+pub mod auto;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod dense;
+mod explanation;
 mod heap;
 pub(crate) mod idset;
 pub mod importance;
@@ -14,6 +16,7 @@ mod list;
 pub mod lru;
 pub mod minio;
 pub mod pending;
+pub(crate) mod phantom;
 pub mod plan;
 pub mod quiver;
 mod ring;
@@ -24,6 +27,8 @@ pub mod sieve;
 pub mod signal;
 mod turnover;
 mod worth;
+
+pub use explanation::{Explanation, ShadowRatio};
 
 use signal::Signal;
 use std::{fmt, str::FromStr};
@@ -94,6 +99,11 @@ pub trait Residency: Send + fmt::Debug {
         None
     }
 
+    /// What a policy that chooses among others has chosen, and why. None for all that do not.
+    fn explain(&self) -> Option<Explanation> {
+        None
+    }
+
     /// How many pieces are resident.
     fn len(&self) -> usize;
 
@@ -131,6 +141,8 @@ pub enum Policy {
     Pending,
     /// Evict what the jobs' plans need furthest in the future.
     Plan,
+    /// Follow whichever of the others would hit most.
+    Auto,
 }
 
 /// What can be set about the policies that have anything to set.
@@ -145,7 +157,7 @@ pub struct Settings {
 
 impl Policy {
     /// Every choice, the default first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Minio,
         Self::Lru,
         Self::Lfu,
@@ -156,6 +168,7 @@ impl Policy {
         Self::Quiver,
         Self::Pending,
         Self::Plan,
+        Self::Auto,
     ];
 
     /// How it is written.
@@ -171,6 +184,7 @@ impl Policy {
             Self::Quiver => "quiver",
             Self::Pending => "pending",
             Self::Plan => "plan",
+            Self::Auto => "auto",
         }
     }
 
@@ -192,6 +206,7 @@ impl Policy {
             Self::Quiver => Box::<quiver::Quiver>::default(),
             Self::Pending => Box::<pending::Pending>::default(),
             Self::Plan => Box::<plan::Plan>::default(),
+            Self::Auto => Box::new(auto::Auto::new(settings)),
         }
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod belady;
 pub mod bound;
-mod cache;
 pub mod future;
 mod jobs;
 mod random;

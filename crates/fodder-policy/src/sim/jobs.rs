@@ -3,13 +3,14 @@
 //! What a job takes next may depend on what is cached, so that there is no trace to replay: each turn asks for a batch
 //! of one, and the policy is told of plans, of what was consumed and of next uses as a node tells it.
 
-use super::{Tally, Workload, cache::Cache, replay::SETTLE_EVERY, trace::Sizes, workload::Kind};
+use super::{Tally, Workload, replay::SETTLE_EVERY, workload::Kind};
 use crate::{
     Result,
     job::{Answer, BatchRequest, Effect, Introduction, JobId, Jobs, Settings},
     plan::{Needed, Order, Snapshot, Uneven},
     residency::{
         Residency,
+        phantom::Phantom,
         signal::{Ids, Signal},
     },
     serving::Mode,
@@ -30,7 +31,7 @@ pub(super) fn run(
     next_uses: bool,
 ) -> Result<Tally> {
     let mut crew = Crew::new(workload)?;
-    let mut cache = Cache::new(workload.items, &Sizes::One, capacity_bytes);
+    let mut cache = Phantom::new(capacity_bytes);
     let mut tally = Tally::default();
     for (at, turn) in workload.turns().enumerate() {
         let id = crew.take(turn, &cache, policy)?;
@@ -40,7 +41,7 @@ pub(super) fn run(
         let hit = cache.contains(id);
         if hit {
             policy.hit(id);
-        } else if cache.offer(policy, id, |gone| crew.jobs.evicted(SNAPSHOT, gone)) {
+        } else if cache.offer(policy, id, |_| 1, |gone| crew.jobs.evicted(SNAPSHOT, gone)) {
             crew.jobs.inserted(SNAPSHOT, id, None);
         }
         if at >= workload.skipped() {
@@ -100,7 +101,7 @@ impl<'a> Crew<'a> {
     }
 
     /// A job takes its next item, and the policy is told what follows from that.
-    fn take(&mut self, turn: usize, cache: &Cache<'_>, policy: &mut dyn Residency) -> Result<u32> {
+    fn take(&mut self, turn: usize, cache: &Phantom, policy: &mut dyn Residency) -> Result<u32> {
         if self.places[turn].taken == self.places[turn].items {
             self.begin(turn, policy)?;
         }

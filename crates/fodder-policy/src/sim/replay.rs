@@ -1,8 +1,9 @@
 //! The loop over a trace: each request hits or is offered to the policy, as an engine would do it.
 
-use super::{Future, Tally, Trace, cache::Cache};
+use super::{Future, Tally, Trace};
 use crate::residency::{
     Residency,
+    phantom::Phantom,
     signal::{Ids, NEVER, Signal},
 };
 
@@ -22,7 +23,7 @@ pub struct Cues<'a> {
 /// Runs a policy over a trace in a cache of `capacity_bytes`. It is compiled for each policy by itself, which is felt
 /// at fifty nanoseconds a request.
 pub fn replay<R: Residency + ?Sized>(policy: &mut R, trace: &Trace, capacity_bytes: u64, cues: Cues<'_>) -> Tally {
-    let mut cache = Cache::new(trace.items, &trace.sizes, capacity_bytes);
+    let mut cache = Phantom::new(capacity_bytes);
     let mut teller = Teller::new(trace, cues, capacity_bytes);
     let mut tally = Tally::default();
     for (at, &id) in trace.requests.iter().enumerate() {
@@ -32,7 +33,7 @@ pub fn replay<R: Residency + ?Sized>(policy: &mut R, trace: &Trace, capacity_byt
         let hit = cache.contains(id);
         if hit {
             policy.hit(id);
-        } else if cache.offer(policy, id, |_| {}) {
+        } else if cache.offer(policy, id, |id| trace.sizes.of(id), |_| {}) {
             teller.loaded_bytes += u64::from(trace.sizes.of(id));
         }
         if at >= trace.skip {

@@ -121,6 +121,11 @@ impl Study {
             Policy::Quiver => Cues { chunks: true, ..none },
             Policy::Pending => Cues { plans: true, ..none },
             Policy::Plan => Cues { future: Some(&self.future), ..none },
+            // Nobody can plan what is asked for at random.
+            Policy::Auto => {
+                let plans = self.has_plans();
+                Cues { scores: true, plans, future: plans.then_some(&self.future), ..none }
+            }
         }
     }
 

@@ -168,6 +168,7 @@ enum Policy {
     Quiver,
     Pending,
     Plan,
+    Auto,
 }
 
 /// What can be set about a dataset's policies and jobs.
