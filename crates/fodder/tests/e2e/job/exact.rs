@@ -1,6 +1,6 @@
 //! Each job is given every planned item exactly once, in order or in a better one.
 
-use super::world::{Door, Given, NAME, Rank, World, introduction};
+use super::world::{Door, Given, ITEM_BYTES, NAME, Rank, World, introduction};
 use fodder_api::{Delivery, v1};
 use fodder_policy::{
     permutation::Permutation,
@@ -103,4 +103,29 @@ fn a_job_that_takes_substitutes_gets_them_within_its_bounds() {
     }
     let audit = audit(&rank, 3);
     assert!(audit.is_exact() && audit.substitutions > 0 && audit.substitutions <= 60, "{audit:?}");
+}
+
+#[test]
+fn jobs_in_step_have_each_item_fetched_once() {
+    let world = World::new(200);
+    let node = world.start("minio", 0.05);
+    let request = |name: &str| v1::IntroduceRequest { in_step: "epoch".into(), ..introduction(name, Mode::Strict, 1) };
+    let mut ranks = [("one", Door::Frames), ("two", Door::Grpc), ("three", Door::Frames)]
+        .map(|(name, door)| Rank::introduce(&node, door, request(name), 0).unwrap());
+    for epoch in 0..2 {
+        for rank in &ranks {
+            rank.begin(epoch, &Order::Seed(4)).unwrap();
+        }
+        for number in 0..20u64 {
+            let before: Vec<_> = number.checked_sub(1).into_iter().collect();
+            let given = ranks.each_mut().map(|rank| served(&rank.next(epoch, number, 10, &before).unwrap()));
+            assert!(given.iter().all(|ids| *ids == given[0] && ids.len() == 10));
+        }
+        for rank in &ranks {
+            rank.call(async |job| job.acknowledge(epoch, 0, vec![19]).await).unwrap();
+        }
+    }
+    // The second epoch finds a few in the cache; none is fetched twice in an epoch.
+    let fetched = node.status()["datasets"][0]["stats"]["bytes_from_origin"].as_u64().unwrap() / ITEM_BYTES as u64;
+    assert!((200..=400).contains(&fetched), "{fetched} items were fetched in two epochs of 200");
 }
