@@ -23,7 +23,7 @@ build:
 	$(CARGO) build --release --locked --package fodder --features all-origins
 
 test:
-	@tools/setup --rust fmt --rust clippy --venv
+	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3
 	@tools/test
 
 lint:

@@ -14,8 +14,8 @@ use crate::{
     backing::{Backing, Pool, Registrar},
     directory::{Directory, Snapshots},
     error::Errno,
-    inode::{Found, Kind, ROOT, Table},
-    mode::{Mode, Policy},
+    inode::{Found, Kind, Table},
+    mode::Policy,
     node::{Node, SnapshotId},
 };
 use fodder_api::frames::ObjectInfo;

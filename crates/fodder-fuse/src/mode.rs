@@ -29,18 +29,13 @@ impl<B> Clone for Mode<B> {
 }
 
 /// What the open handles of one inode have in common.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum State<B> {
     /// There are none: any mode may come next.
+    #[default]
     Idle,
     /// So many, and how they are open.
     Open(usize, Mode<B>),
-}
-
-impl<B> Default for State<B> {
-    fn default() -> Self {
-        Self::Idle
-    }
 }
 
 /// What a connection to the kernel lets files be.

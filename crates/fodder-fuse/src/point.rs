@@ -5,6 +5,7 @@
 mod table;
 mod user;
 
+pub(crate) use table::SOURCE;
 pub use table::{Entry, mounts, parse};
 
 use crate::{Error, Result};
@@ -15,9 +16,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-
-/// What the kernel calls a file system of ours.
-pub const TYPE: &str = "fuse.fodder";
 
 /// How many of those who use a mount are named.
 const MAX_NAMED: usize = 5;
@@ -85,15 +83,15 @@ pub fn at(path: &Path) -> Result<Option<Entry>> {
 
 /// The mounts of ours on a directory and, one level deep, in it.
 pub fn ours(path: &Path) -> Result<Vec<Entry>> {
-    let mine = |entry: &Entry| entry.kind == TYPE && (entry.point == path || entry.point.parent() == Some(path));
-    Ok(mounts()?.into_iter().filter(mine).collect())
+    let here = |entry: &Entry| entry.point == path || entry.point.parent() == Some(path);
+    Ok(mounts()?.into_iter().filter(|entry| entry.is_ours() && here(entry)).collect())
 }
 
 /// Takes mounts away whose process is gone. True if there was one.
 fn clean(path: &Path) -> Result<bool> {
     let mut cleaned = false;
     // One on top of the other, if mounts were killed again and again.
-    while let Some(entry) = at(path)?.filter(|entry| entry.kind == TYPE) {
+    while let Some(entry) = at(path)?.filter(Entry::is_ours) {
         let dead = fs::metadata(path)
             .is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
         if !dead {
@@ -116,6 +114,15 @@ pub fn detach(path: &Path) -> Result<()> {
 
 /// Unmounts our mounts on a directory, or in it. [`Error::Busy`] names who is in the way.
 pub fn unmount(dir: &Path) -> Result<Vec<Entry>> {
+    each(dir, unmount_one)
+}
+
+/// Takes our mounts on a directory, or in it, away even if they are in use.
+pub fn detach_all(dir: &Path) -> Result<Vec<Entry>> {
+    each(dir, detach)
+}
+
+fn each(dir: &Path, end: impl Fn(&Path) -> Result<()>) -> Result<Vec<Entry>> {
     let path = full(dir)?;
     let mounts = ours(&path)?;
     if mounts.is_empty() {
@@ -125,9 +132,7 @@ pub fn unmount(dir: &Path) -> Result<Vec<Entry>> {
             None => format!("nothing is mounted on {shown}; `fodder status` and /proc/mounts show what is"),
         }));
     }
-    for entry in mounts.iter().rev() {
-        unmount_one(&entry.point)?;
-    }
+    mounts.iter().rev().try_for_each(|entry| end(&entry.point))?;
     Ok(mounts)
 }
 

@@ -74,6 +74,8 @@ impl Default for MountOptions {
 pub struct Mount {
     session: Option<BackgroundSession>,
     path: PathBuf,
+    /// The device number of the mount, by which it is known from another on the same directory.
+    device: Option<String>,
     watcher: Option<JoinHandle<()>>,
     stop: Arc<Stop>,
     slower: Option<String>,
@@ -116,14 +118,16 @@ impl Mount {
         let made = Arc::new(FileSystem::new(node, settings, Arc::clone(&device) as _));
         fs.set(Arc::clone(&made)).expect("set only here");
         let session = session.spawn().map_err(|error| Error::io("start the mount's threads", &error))?;
-        set_read_ahead(&path, options.read_ahead_kb);
+        let entry = point::at(&path)?;
+        set_read_ahead(entry.as_ref(), options.read_ahead_kb);
         let stop = Arc::<Stop>::default();
         let watcher = thread::Builder::new().name("fuse-watch".into()).spawn({
             let stop = Arc::clone(&stop);
             move || watch(&made, &device, &stop)
         });
         let watcher = watcher.map_err(|error| Error::io("start the mount's threads", &error))?;
-        Ok(Self { session: Some(session), path, watcher: Some(watcher), stop, slower })
+        let device = entry.map(|entry| entry.device);
+        Ok(Self { session: Some(session), path, device, watcher: Some(watcher), stop, slower })
     }
 
     /// Where it is mounted.
@@ -150,13 +154,13 @@ impl Mount {
         let Some(session) = self.session.take() else { return Ok(()) };
         *self.stop.stopped.lock() = true;
         self.stop.changed.notify_all();
-        let mut outcome = Ok(());
-        if !session.guard.is_finished() {
-            outcome = point::detach(&self.path);
-        }
-        // Threads that serve those who still use it end with the process: they are not waited for.
-        drop(session);
         let _ = self.watcher.take().map(JoinHandle::join);
+        let there = point::at(&self.path)?.map(|entry| entry.device);
+        let mounted = !session.guard.is_finished() && there == self.device;
+        let outcome = if mounted { point::detach(&self.path) } else { Ok(()) };
+        // Dropped, fuser would unmount whatever is on the directory by now. Threads that serve those who still use the
+        // mount end with them, or with the process.
+        std::mem::forget(session);
         outcome
     }
 }
@@ -172,7 +176,7 @@ impl Drop for Mount {
 fn config(dataset: &str, options: &MountOptions) -> fuser::Config {
     let mut config = fuser::Config::default();
     config.mount_options = vec![
-        MountOption::FSName(format!("fodder:{dataset}")),
+        MountOption::FSName(format!("{}{dataset}", point::SOURCE)),
         MountOption::Subtype("fodder".into()),
         MountOption::RO,
         MountOption::NoSuid,
@@ -182,7 +186,8 @@ fn config(dataset: &str, options: &MountOptions) -> fuser::Config {
     ];
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
-    config.clone_fd = true;
+    // Without the right to the device all threads share the descriptor that fusermount3 brought.
+    config.clone_fd = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
     config
 }
 
@@ -247,8 +252,8 @@ fn raise_file_limit() -> usize {
 }
 
 /// Reading ahead is set where the kernel keeps it; its own protocol allows no more than 128 KiB.
-fn set_read_ahead(path: &Path, kib: u32) {
-    let Ok(Some(entry)) = point::at(path) else { return };
+fn set_read_ahead(entry: Option<&point::Entry>, kib: u32) {
+    let Some(entry) = entry else { return };
     let file = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
     if let Err(error) = fs::write(&file, kib.to_string()) {
         tracing::debug!(file, %error, "the kernel reads ahead as far as it does by default");

@@ -52,11 +52,13 @@ impl Registrar for Ids {
     }
 }
 
+/// Path to version and bytes.
+type Snapshot = BTreeMap<String, (u32, Vec<u8>)>;
+
 /// A node in memory. Objects are named by path and version; every change is a new snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Path to version and bytes, of every snapshot.
-    snapshots: Mutex<Vec<BTreeMap<String, (u32, Vec<u8>)>>>,
+    snapshots: Mutex<Vec<Snapshot>>,
     /// Snapshots before this one are no longer kept.
     pub(crate) kept_from: AtomicUsize,
     /// Objects that are whole in its cache, by key.
@@ -102,8 +104,8 @@ impl Memory {
     fn bytes(&self, object: ObjectId) -> Result<Vec<u8>> {
         self.check()?;
         let snapshots = self.snapshots.lock();
-        let all = snapshots.iter().flatten();
-        let found = all.filter(|(path, (version, _))| key(path, *version) == object.key).next();
+        let mut all = snapshots.iter().flatten();
+        let found = all.find(|(path, (version, _))| key(path, *version) == object.key);
         found.map(|(_, (_, bytes))| bytes.clone()).ok_or_else(|| Error::Stale("no such object".into()))
     }
 }
@@ -144,7 +146,10 @@ impl Node for Memory {
                 None => (rest, Some(Self::info(path, found))),
             };
             if !seen.insert(name.to_owned()) {
-                entries.last_mut().map(|entry: &mut Entry| entry.next = rank as u32 + 1);
+                if let Some(last) = entries.last_mut() {
+                    let last: &mut Entry = last;
+                    last.next = rank as u32 + 1;
+                }
                 continue;
             }
             entries.push(Entry { name: name.into(), object, next: rank as u32 + 1 });

@@ -56,7 +56,9 @@ impl Workers {
             // With no thread at all nobody would ever answer: this one does.
             let job = if queue.threads == 0 { queue.jobs.pop_front() } else { None };
             drop(queue);
-            job.map_or((), |job| job());
+            if let Some(job) = job {
+                job();
+            }
         }
     }
 }

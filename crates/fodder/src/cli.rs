@@ -1,11 +1,13 @@
 //! The command line: what can be typed, and the help a person reads. Knows nothing of what a command does.
 
+mod mount;
 mod serve;
 mod sim;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
 pub use serve::{ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
 
@@ -14,6 +16,7 @@ Examples:
   fodder demo                                     see it work, in under two minutes
   fodder serve ./data                             cache a directory of slow storage
   fodder serve s3://bucket/imagenet --cache-size 20GiB
+  fodder mount s3://bucket/imagenet /data         see it as a directory
   fodder status                                   what is cached, how well it hits
   fodder get imagenet train/n01440764/1.JPEG > 1.JPEG
 
@@ -33,6 +36,17 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The command line of this process. Called as `mount.fodder`, it is the helper of mount(8).
+pub fn parse() -> Result<Cli, String> {
+    let mut args = std::env::args_os();
+    let program = args.next().unwrap_or_default();
+    if PathBuf::from(&program).file_name().is_none_or(|name| name != "mount.fodder") {
+        return Ok(Cli::parse());
+    }
+    let args = from_mount_helper(args.map(|arg| arg.to_string_lossy().into_owned()))?;
+    Ok(Cli::parse_from(["fodder".to_owned()].into_iter().chain(args)))
 }
 
 /// Where log lines go, and which.
@@ -66,6 +80,10 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a node: cache a dataset and serve its items.
     Serve(Box<ServeArgs>),
+    /// Show datasets as a directory, at the speed of the local disk.
+    Mount(Box<MountArgs>),
+    /// End a mount; one that is in use says who is in the way.
+    Unmount(UnmountArgs),
     /// Look for new, changed and removed objects at the origin.
     #[command(after_help = "\
 Reads that are under way keep their snapshot; later ones see the new objects.

@@ -7,6 +7,7 @@ mod evict;
 mod get;
 mod index;
 mod jobs;
+mod mount;
 mod serve;
 mod sim;
 mod status;
@@ -24,6 +25,8 @@ use std::{
     process::ExitCode,
 };
 
+pub(crate) use datasets::to_wire;
+
 /// The status of `fodder serve` when another node holds the cache directory; whoever wanted a node joins that one.
 pub(crate) const EXIT_HELD: u8 = 3;
 
@@ -31,6 +34,8 @@ pub(crate) const EXIT_HELD: u8 = 3;
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => return serve::run(&args, &cli.log),
+        Command::Mount(args) => return mount::run(&args, &cli.log),
+        Command::Unmount(args) => return mount::unmount(&args),
         Command::Demo(args) => return demo::run(&args),
         Command::Sim(args) => return sim::run(&args),
         Command::Config(command) => return config::run(&command, &cli.log),
@@ -50,6 +55,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             Command::Evict { dataset, prefix, node } => evict::run(&dataset, &prefix, &node).await,
             Command::Verify { dataset, node } => verify::run(dataset.as_deref(), &node).await,
             Command::Serve(_)
+            | Command::Mount(_)
+            | Command::Unmount(_)
             | Command::Demo(_)
             | Command::Sim(_)
             | Command::Config(_)
@@ -83,4 +90,10 @@ fn print(text: &str) -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// A line for whoever started this process; that he has gone is no reason to stop.
+fn print_line(line: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -3,6 +3,7 @@
 //! One node a host and cache directory: eight ranks that start at once must end up with one node. The lock on the
 //! directory decides who serves; everybody else connects. What must not be here: what the node is then asked.
 
+mod dataset;
 mod note;
 mod start;
 
@@ -15,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+pub use dataset::open;
 pub use note::Note;
 pub use start::join_or_start;
 
@@ -53,7 +55,8 @@ fn candidates(args: &NodeArgs) -> Result<Vec<Address>> {
     Ok(candidates)
 }
 
-fn cache_dir(args: &NodeArgs) -> Result<PathBuf> {
+/// The cache directory that the arguments mean.
+pub(crate) fn cache_dir(args: &NodeArgs) -> Result<PathBuf> {
     match &args.cache_dir {
         Some(dir) => Ok(std::path::absolute(dir)?),
         None => config::default_cache_dir(),

@@ -10,14 +10,14 @@ mod demo;
 pub mod join;
 mod log;
 mod remembered;
+mod signal;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Reads the command line and does as it says. Errors go to stderr, with what to do about them.
 pub fn run() -> ExitCode {
-    let cli = cli::Cli::parse();
-    match command::run(cli) {
+    let outcome = cli::parse().map_err(anyhow::Error::msg).and_then(command::run);
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             eprintln!("fodder: {error:#}");

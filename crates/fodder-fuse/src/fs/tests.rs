@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::{Ids, Memory};
+use crate::{
+    inode::ROOT,
+    mode::Mode,
+    testing::{Ids, Memory},
+};
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 fn mount(node: Memory, change: impl FnOnce(&mut Settings)) -> (FileSystem<Memory>, Arc<Ids>) {

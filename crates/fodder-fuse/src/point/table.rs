@@ -16,6 +16,16 @@ pub struct Entry {
     pub source: String,
 }
 
+impl Entry {
+    /// Whether it is a mount of ours. Its type says so only if fusermount3 made it.
+    pub fn is_ours(&self) -> bool {
+        self.kind.starts_with("fuse") && self.source.starts_with(SOURCE)
+    }
+}
+
+/// What the source of a mount of ours begins with, before the dataset's name.
+pub(crate) const SOURCE: &str = "fodder:";
+
 /// All mounts of this process's namespace, those on top last.
 pub fn mounts() -> Result<Vec<Entry>> {
     let text = std::fs::read("/proc/self/mountinfo");
@@ -74,6 +84,7 @@ mod tests {
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[0].point, PathBuf::from("/data/a b\\c"));
         assert_eq!((mounts[0].kind.as_str(), mounts[0].source.as_str()), ("fuse.fodder", "fodder:x"));
+        assert!(mounts[0].is_ours() && !mounts[1].is_ours());
         assert_eq!((mounts[0].device.as_str(), mounts[1].kind.as_str()), ("98:0", "proc"));
     }
 }

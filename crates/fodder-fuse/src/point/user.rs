@@ -33,11 +33,15 @@ pub(super) fn users(path: &Path) -> Vec<User> {
 fn user(pid: u32, path: &Path) -> Option<User> {
     let dir = PathBuf::from(format!("/proc/{pid}"));
     let link = |name: &str| fs::read_link(dir.join(name)).ok().filter(|target| target.starts_with(path));
+    // What this process itself has open is its parent's, which is found too.
+    let other = (pid != std::process::id()).then_some(());
     let open = || {
+        other?;
         let descriptors = fs::read_dir(dir.join("fd")).ok()?.flatten();
         descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).find(|target| target.starts_with(path))
     };
     let mapped = || {
+        other?;
         let maps = fs::read_to_string(dir.join("maps")).ok()?;
         // Six columns, the last of which is the file.
         let mut files = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
@@ -62,11 +66,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = fs::canonicalize(dir.path()).unwrap();
         assert!(users(&path).is_empty());
-        let open = fs::File::create(path.join("held")).unwrap();
+        fs::write(path.join("held"), b"").unwrap();
+        let mut command = std::process::Command::new("sleep");
+        let mut child = command.arg("60").stdin(fs::File::open(path.join("held")).unwrap()).spawn().unwrap();
         let found = users(&path);
+        child.kill().unwrap();
+        child.wait().unwrap();
         assert_eq!(found.len(), 1);
         let text = found[0].to_string();
-        assert!(text.contains(&std::process::id().to_string()) && text.ends_with("held"), "{text}");
-        drop(open);
+        assert!(text.contains(&child.id().to_string()) && text.ends_with("held"), "{text}");
     }
 }

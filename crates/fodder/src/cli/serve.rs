@@ -80,6 +80,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PATH", env = "FODDER_SOCKET", help_heading = "Addresses")]
     pub socket: Option<PathBuf>,
 
+    /// Show the datasets as a directory too: one on it, or several each in a directory of its name.
+    #[arg(long, value_name = "DIR")]
+    pub mount: Option<PathBuf>,
     /// Read settings from this YAML file: Fodder's own, or iCache's.
     #[arg(long, value_name = "FILE", env = "FODDER_CONFIG")]
     pub config: Option<PathBuf>,

@@ -1,21 +1,24 @@
 //! `fodder serve`: a node from its first line to its drained end.
 
+mod mount;
 mod run_time;
 
 use crate::{
     cli::{LogArgs, ServeArgs},
-    command::{EXIT_HELD, with_flags},
+    command::{EXIT_HELD, print_line, with_flags},
     config::{Config, Effective, remember_auto_size},
     join::Note,
     log,
     remembered::Remembered,
+    signal::Signals,
 };
 use anyhow::{Context, Result};
 use fodder_core::{Engine, config::DatasetConfig, size};
 use fodder_server::Node;
-use run_time::{Memory, Signals, idle};
+use mount::Mounting;
+use run_time::{Memory, idle};
 use std::{
-    io::Write,
+    path::Path,
     process::ExitCode,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -59,17 +62,21 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
         node.info().state.set_ready();
+        let mounting = mount(&engine, &node, args.mount.as_deref()).await?;
         print_line("ready");
-        anyhow::Ok(())
+        anyhow::Ok(mounting)
     };
     let outcome = tokio::select! {
         outcome = started => outcome,
         () = signals.first() => return end(node, &engine, signals).await,
     };
-    if let Err(error) = outcome {
-        end(node, &engine, signals).await?;
-        return Err(error);
-    }
+    let mounting = match outcome {
+        Ok(mounting) => mounting,
+        Err(error) => {
+            end(node, &engine, signals).await?;
+            return Err(error);
+        }
+    };
     let mut memory = Memory::new(&engine, config.datasets, remembered);
     tokio::select! {
         () = signals.first() => tracing::info!("draining; a second signal ends at once"),
@@ -77,7 +84,18 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
         () = memory.follow() => {}
     }
     memory.look();
+    if let Some(mounting) = mounting {
+        mounting.end().await;
+    }
     end(node, &engine, signals).await
+}
+
+/// Mounts the node's datasets, if that is wanted.
+async fn mount(engine: &Engine, node: &Node, dir: Option<&Path>) -> Result<Option<Mounting>> {
+    let Some(dir) = dir else { return Ok(None) };
+    let socket = node.addresses().socket.as_ref().context("a mount needs the node's Unix socket")?;
+    let datasets: Vec<_> = engine.datasets().iter().map(|dataset| dataset.config().name.clone()).collect();
+    Mounting::start(dir, &datasets, socket).await.map(Some)
 }
 
 /// Drains and closes; a second signal ends the process at once.
@@ -171,10 +189,4 @@ fn held(config: &Config, args: &ServeArgs, message: &str) -> String {
         None => text += ".",
     }
     text + "\nFor a node of its own, give another --cache-dir."
-}
-
-/// A line for whoever started the node; that he has gone is no reason to stop.
-fn print_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -10,5 +10,6 @@ mod cli_serve;
 mod crash;
 mod icache;
 mod job;
+mod mount;
 mod program;
 mod promises;

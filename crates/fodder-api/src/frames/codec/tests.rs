@@ -134,13 +134,16 @@ fn lengths_beyond_the_bounds_are_refused() {
     assert!(ReplyHead::decode(&ReplyHead::new(Kind::Item, 1, MAX_REPLY_BYTES as usize + 1).encode()).is_err());
 }
 
+/// Slot, key, size and time of an object.
+type Numbers = (u32, [u8; 16], u64, Option<i64>);
+
 proptest! {
     #[test]
     fn entries_are_decoded_one_behind_the_other(
-        all in proptest::collection::vec((text(255), any::<Option<(u32, [u8; 16], u64, Option<i64>)>>(), any::<u32>()), 0..8),
+        all in proptest::collection::vec((text(255), any::<Option<Numbers>>(), any::<u32>()), 0..8),
     ) {
         let mut bytes = Vec::new();
-        let entry = |(name, object, next): &'_ (String, Option<(u32, [u8; 16], u64, Option<i64>)>, u32)| {
+        let entry = |(name, object, next): &(String, Option<Numbers>, u32)| {
             let object = object.map(|(slot, key, size, time)| ObjectInfo {
                 id: ObjectId { slot, key },
                 size,

@@ -1,40 +1,16 @@
-//! What a running node waits for: signals, idleness, changes of its datasets.
+//! What a running node waits for: idleness, changes of its datasets.
 
 use crate::remembered::Remembered;
-use anyhow::Result;
 use fodder_core::{Engine, config::DatasetConfig};
 use std::{
     collections::BTreeSet,
     future::pending,
     time::{Duration, Instant},
 };
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time::sleep,
-};
+use tokio::time::sleep;
 
 /// How often a node looks at its clients and its datasets.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// SIGTERM and SIGINT, from the first moment on.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// The next of them.
-    pub(super) async fn first(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
 
 /// Ends when no client has been connected for `patience`; never, without one.
 pub(super) async fn idle(clients: impl Fn() -> u64, patience: Option<Duration>) {

@@ -1,0 +1,151 @@
+//! The flags of `fodder mount` and `fodder unmount`, and the command line that mount(8) uses.
+
+use super::{NodeArgs, serve};
+use clap::Args;
+use std::{path::PathBuf, time::Duration};
+
+const HELP: &str = "\
+A file that is whole in the cache is read by the kernel itself, at the speed of the disk; what is not is
+fetched as it is read, small files whole. Several datasets are mounted side by side, each in a directory
+of its name. An origin instead of a dataset's name is served by the node of the cache directory; if none
+runs, one is started, and ends some seconds after its last client.
+
+Examples:
+  fodder mount s3://bucket/imagenet /data
+  fodder mount imagenet coco /data                /data/imagenet and /data/coco
+  fodder mount ./slow /data --immutable           small files that fit into memory, at native speed
+  fodder unmount /data
+
+/etc/fstab, with /sbin/mount.fodder a link to this program:
+  s3://bucket/imagenet /data fodder allow_other,refresh=10m,_netdev 0 0";
+
+/// Show a dataset as a directory.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = HELP)]
+pub struct MountArgs {
+    /// Datasets of the node, or origins (URIs, or paths that begin with `/`, `./` or `../`).
+    #[arg(required = true, value_name = "ORIGIN|DATASET")]
+    pub sources: Vec<String>,
+    /// An empty directory.
+    #[arg(required = true)]
+    pub dir: PathBuf,
+    /// Stay in the foreground, and unmount on Ctrl-C. Default: go into the background once it is mounted.
+    #[arg(long)]
+    pub foreground: bool,
+    /// Let other users use it too.
+    #[arg(long)]
+    pub allow_other: bool,
+    /// The files never change and fit into memory: the kernel keeps them, and opening one asks nobody.
+    #[arg(long)]
+    pub immutable: bool,
+    /// How often to look for new, changed and removed files of an origin that is new to the node, such as `10m`.
+    #[arg(long, value_name = "DURATION", value_parser = serve::parse_duration)]
+    pub refresh: Option<Duration>,
+    /// How long opens and reads wait for a node that is away.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = serve::parse_duration)]
+    pub patience: Duration,
+    /// Requests the kernel may have under way that nobody waits for.
+    #[arg(long, value_name = "N", default_value = "64", help_heading = "Tuning")]
+    pub max_background: u16,
+    /// From so many of them on the kernel begins no more.
+    #[arg(long, value_name = "N", default_value = "48", help_heading = "Tuning")]
+    pub congestion_threshold: u16,
+    /// How far the kernel reads ahead where it keeps what it reads.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = serve::parse_bytes, help_heading = "Tuning")]
+    pub read_ahead: u64,
+    /// Do not let the kernel read cache files itself.
+    #[arg(long, help_heading = "Tuning")]
+    pub no_passthrough: bool,
+    /// Which node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// End a mount.
+#[derive(Debug, Clone, Args)]
+pub struct UnmountArgs {
+    /// The directory, or the one that several datasets are mounted in.
+    pub dir: PathBuf,
+    /// Also if it is in use: it goes away for new users, and those who use it keep what they have open.
+    #[arg(long)]
+    pub lazy: bool,
+}
+
+/// What mount(8) and fstab say to every file system, and mean nothing here.
+const PASSED_OVER: [&str; 22] = [
+    "defaults", "ro", "rw", "auto", "noauto", "user", "users", "nouser", "owner", "group", "nofail", "_netdev", "dev",
+    "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "sync",
+];
+
+/// The command line that `mount.fodder SOURCE DIR [-sfnv] [-o OPTIONS]` stands for, without the program's name.
+pub fn from_mount_helper(args: impl IntoIterator<Item = String>) -> Result<Vec<String>, String> {
+    let (mut places, mut flags, mut args) = (Vec::new(), Vec::new(), args.into_iter());
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-o" => {
+                let options = args.next().ok_or("-o needs options behind it")?;
+                for option in options.split(',').filter(|option| !option.is_empty()) {
+                    flags.extend(option_flag(option)?);
+                }
+            }
+            // The type, as `fuse.fodder` or `fodder`, and a namespace: each has a word behind it.
+            "-t" | "-N" => drop(args.next()),
+            flag if flag.starts_with('-') => {}
+            _ => places.push(arg),
+        }
+    }
+    if places.len() != 2 {
+        return Err("usage: mount.fodder ORIGIN|DATASET DIR [-o OPTIONS]".into());
+    }
+    Ok(["mount".to_owned()].into_iter().chain(flags).chain(["--".to_owned()]).chain(places).collect())
+}
+
+fn option_flag(option: &str) -> Result<Option<String>, String> {
+    let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+    if PASSED_OVER.contains(&name) || name.starts_with("x-") || name == "comment" {
+        return Ok(None);
+    }
+    let flag = name.replace('_', "-");
+    match (flag.as_str(), value) {
+        ("allow-other" | "immutable" | "no-passthrough" | "foreground", None) => Ok(Some(format!("--{flag}"))),
+        (
+            "refresh"
+            | "patience"
+            | "max-background"
+            | "congestion-threshold"
+            | "read-ahead"
+            | "addr"
+            | "cache-dir"
+            | "log-level"
+            | "log-file",
+            Some(value),
+        ) => Ok(Some(format!("--{flag}={value}"))),
+        _ => {
+            Err(format!("{option:?} is no option of a Fodder mount; see `fodder mount --help` (a - is written _ here)"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn helper(args: &[&str]) -> Result<Vec<String>, String> {
+        from_mount_helper(args.iter().map(|arg| (*arg).to_owned()))
+    }
+
+    #[test]
+    fn a_line_of_fstab_becomes_a_command() {
+        let args = helper(&["s3://b/x", "/data", "-s", "-o", "rw,allow_other,refresh=10m,_netdev,x-systemd.automount"]);
+        assert_eq!(args.unwrap().join(" "), "mount --allow-other --refresh=10m -- s3://b/x /data");
+        let args = helper(&["imagenet", "/data", "-t", "fuse.fodder", "-o", "cache_dir=/mnt/a"]).unwrap();
+        assert_eq!(args.join(" "), "mount --cache-dir=/mnt/a -- imagenet /data");
+    }
+
+    #[test]
+    fn an_option_that_is_none_is_named() {
+        assert!(helper(&["a", "/b", "-o", "alow_other"]).unwrap_err().contains("alow_other"));
+        assert!(helper(&["a", "/b", "-o", "refresh"]).unwrap_err().contains("refresh"));
+        assert!(helper(&["a"]).unwrap_err().contains("usage"));
+    }
+}

@@ -1,0 +1,144 @@
+//! `fodder mount` and `fodder unmount` as people use them.
+
+use super::{Place, bytes, can_mount};
+use crate::program::{Node, fodder, run};
+use rustix::mount::{UnmountFlags, unmount};
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, chown, symlink},
+        process::CommandExt,
+    },
+    process::Command,
+};
+
+#[test]
+fn a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way() {
+    if !can_mount("a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way") {
+        return;
+    }
+    let place = Place::new();
+    place.put("a", b"content");
+    let mount =
+        || run(fodder().arg("mount").arg(place.origin()).arg(place.mnt()).arg("--cache-dir").arg(place.cache()));
+    let said = mount().good().text();
+    assert!(said.contains("mounted") && said.contains("mnt"), "{said}");
+    assert_eq!(fs::read(place.mnt().join("a")).unwrap(), b"content");
+    let said = mount().bad();
+    assert!(said.contains("already mounted") && said.contains("fodder unmount"), "{said}");
+    let mut user = Command::new("sleep").arg("60").current_dir(place.mnt()).spawn().unwrap();
+    let said = run(fodder().arg("unmount").arg(place.mnt())).bad();
+    user.kill().unwrap();
+    user.wait().unwrap();
+    assert!(said.contains(&format!("process {}", user.id())) && said.contains("--lazy"), "{said}");
+    run(fodder().arg("unmount").arg(place.mnt())).good();
+    let said = run(fodder().arg("unmount").arg(place.mnt())).bad();
+    assert!(said.contains("nothing is mounted"), "{said}");
+}
+
+#[test]
+fn a_mount_that_cannot_be_made_says_what_to_do() {
+    if !can_mount("a_mount_that_cannot_be_made_says_what_to_do") {
+        return;
+    }
+    let place = Place::new();
+    place.put("a", b"content");
+    let _node = place.node(&[]);
+    let mount = |source: &str, dir: &std::path::Path| {
+        run(fodder().arg("mount").arg(source).arg(dir).arg("--cache-dir").arg(place.cache())).bad()
+    };
+    let origin = place.origin();
+    let origin = origin.to_str().unwrap();
+    let said = mount(origin, &place.mnt().join("missing"));
+    assert!(said.contains("mkdir -p"), "{said}");
+    let said = mount(origin, &place.origin());
+    assert!(said.contains("not empty"), "{said}");
+    let said = mount("/no/such/origin", &place.mnt());
+    assert!(said.contains("/no/such/origin"), "{said}");
+    let said = mount("imagenet", &place.mnt());
+    assert!(said.contains("imagenet") && said.contains("data"), "{said}");
+    let mut command = fodder();
+    command.args(["mount", "imagenet"]).arg(place.mnt()).arg("--cache-dir").arg(place.origin());
+    let said = run(&mut command).bad();
+    assert!(said.contains("no node answers"), "{said}");
+}
+
+#[test]
+fn several_datasets_are_mounted_side_by_side() {
+    if !can_mount("several_datasets_are_mounted_side_by_side") {
+        return;
+    }
+    let (place, other) = (Place::new(), Place::new());
+    place.put("a", &bytes(1, 1000));
+    other.put("b", &bytes(2, 1000));
+    let node = place.node(&[]);
+    node.client(&["datasets", "add", other.origin().to_str().unwrap(), "--name", "other"]).good();
+    let mount = run(fodder().args(["mount", "data", "other"]).arg(place.mnt()).arg("--cache-dir").arg(place.cache()));
+    assert_eq!(mount.good().text().lines().count(), 2);
+    assert!(fs::read(place.mnt().join("data/a")).unwrap() == bytes(1, 1000));
+    assert!(fs::read(place.mnt().join("other/b")).unwrap() == bytes(2, 1000));
+    let gone = run(fodder().arg("unmount").arg(place.mnt())).good();
+    assert_eq!(gone.text().lines().count(), 2);
+    crate::program::wait_for("the directories to be gone", || fs::read_dir(place.mnt()).unwrap().next().is_none());
+}
+
+#[test]
+fn a_node_that_serves_can_mount_too_and_unmounts_at_its_end() {
+    if !can_mount("a_node_that_serves_can_mount_too_and_unmounts_at_its_end") {
+        return;
+    }
+    let place = Place::new();
+    place.put("a", &bytes(1, 1000));
+    let (origin, mnt) = (place.origin(), place.mnt());
+    let node = Node::start(&place.cache(), &[origin.to_str().unwrap(), "--mount", mnt.to_str().unwrap()]);
+    assert!(fs::read(mnt.join("a")).unwrap() == bytes(1, 1000));
+    assert_eq!(node.stop(), 0);
+    assert!(fs::read_dir(&mnt).unwrap().next().is_none());
+}
+
+#[test]
+fn without_the_privilege_a_mount_is_slower_says_why_and_is_right() {
+    const TEST: &str = "without_the_privilege_a_mount_is_slower_says_why_and_is_right";
+    const NOBODY: u32 = 65534;
+    if !can_mount(TEST) {
+        return;
+    }
+    if fs::metadata("/dev/fuse").unwrap().permissions().mode() & 0o006 != 0o006 {
+        return println!("SKIPPED {TEST}: /dev/fuse is for root alone here");
+    }
+    if Command::new("fusermount3").arg("--version").output().is_err() {
+        return println!("SKIPPED {TEST}: there is no fusermount3 (package fuse3)");
+    }
+    let place = Place::new();
+    place.put("a", &bytes(1, 300_000));
+    for dir in [place.mnt().parent().unwrap(), &place.mnt(), &place.cache(), &place.origin()] {
+        chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let program = place.cache().join("fodder");
+    fs::copy(env!("CARGO_BIN_EXE_fodder"), &program).unwrap();
+    let as_nobody = |args: &[&std::ffi::OsStr]| run(Command::new(&program).args(args).uid(NOBODY).gid(NOBODY));
+    let (origin, mnt, cache) = (place.origin(), place.mnt(), place.cache());
+    let said = as_nobody(&["mount".as_ref(), origin.as_ref(), mnt.as_ref(), "--cache-dir".as_ref(), cache.as_ref()]);
+    let said = said.good().text();
+    assert!(said.contains("slower") && said.contains("CAP_SYS_ADMIN"), "{said}");
+    let read = run(Command::new("cat").arg(mnt.join("a")).uid(NOBODY).gid(NOBODY)).good();
+    assert!(read.stdout == bytes(1, 300_000));
+    as_nobody(&["unmount".as_ref(), mnt.as_ref()]).good();
+}
+
+#[test]
+fn mount_8_mounts_by_a_line_of_fstab() {
+    if !can_mount("mount_8_mounts_by_a_line_of_fstab") {
+        return;
+    }
+    let place = Place::new();
+    place.put("a", &bytes(1, 1000));
+    let helper = place.cache().join("mount.fodder");
+    symlink(env!("CARGO_BIN_EXE_fodder"), &helper).unwrap();
+    let options = format!("rw,allow_other,_netdev,cache_dir={}", place.cache().display());
+    let mut command = Command::new(&helper);
+    let output = command.arg(place.origin()).arg(place.mnt()).args(["-o", &options]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(place.mnt().join("a")).unwrap() == bytes(1, 1000));
+    unmount(place.mnt(), UnmountFlags::empty()).unwrap();
+}

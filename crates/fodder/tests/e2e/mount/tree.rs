@@ -1,0 +1,183 @@
+//! A mounted tree is the origin's tree, byte for byte, whatever goes on in the cache.
+
+use super::{Place, attribute, bytes, can_mount, wait_until_cached};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+fn same(left: &Path, right: &Path) {
+    let diff = Command::new("diff").arg("-r").arg(left).arg(right).output().unwrap();
+    assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+}
+
+fn fill(place: &Place) {
+    for (number, path) in ["a", "b/c", "b/d/e", "b/ünï cödé", "b/new\nline", "z z/'\"$"].iter().enumerate() {
+        place.put(path, &bytes(number as u64 + 1, 1 + number * 77_777));
+    }
+    place.put("empty", b"");
+    place.put("large", &bytes(99, (12 << 20) + 5));
+    (0..300).for_each(|number| place.put(&format!("many/{number:04}"), &bytes(number + 1000, 100)));
+}
+
+#[test]
+fn a_mounted_tree_is_the_origins_in_every_mode() {
+    if !can_mount("a_mounted_tree_is_the_origins_in_every_mode") {
+        return;
+    }
+    let place = Place::new();
+    fill(&place);
+    let _node = place.node(&[]);
+    for flags in [&[][..], &["--no-passthrough"], &["--immutable"], &["--allow-other"]] {
+        let mounted = place.mount(flags);
+        same(&place.origin(), &place.mnt());
+        same(&place.origin(), &place.mnt());
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn tools_find_what_stat_and_attributes_tell() {
+    if !can_mount("tools_find_what_stat_and_attributes_tell") {
+        return;
+    }
+    let place = Place::new();
+    fill(&place);
+    let _node = place.node(&[]);
+    let mounted = place.mount(&[]);
+    let (origin, mnt) = (place.origin(), place.mnt());
+    let list = |dir: &Path| {
+        let format = [".", "-type", "f", "-printf", "%p %s %TY%Tm%Td\\0"];
+        let found = Command::new("find").current_dir(dir).args(format).output().unwrap().stdout;
+        let mut lines: Vec<_> = found.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(list(&mnt), list(&origin));
+    let tar = |dir: &Path| {
+        let options = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--mode=0", "-cf", "-", "."];
+        Command::new("tar").current_dir(dir).args(options).output().unwrap().stdout
+    };
+    assert!(tar(&mnt) == tar(&origin));
+    for path in ["a", "large", "b/ünï cödé"] {
+        let (here, there) = (fs::metadata(mnt.join(path)).unwrap(), fs::metadata(origin.join(path)).unwrap());
+        assert_eq!((here.len(), here.mtime(), here.mtime_nsec()), (there.len(), there.mtime(), there.mtime_nsec()));
+        assert_eq!((here.mode() & 0o7777, here.nlink()), (0o444, 1));
+        wait_until_cached(&mnt.join(path));
+        assert_eq!(attribute(&mnt.join(path), "user.fodder.tier"), "SSD");
+        assert!(attribute(&mnt.join(path), "user.fodder.etag").starts_with('"'));
+    }
+    let numbers: Vec<u64> = fs::read_dir(mnt.join("many"))
+        .unwrap()
+        .map(|entry| {
+            use std::os::unix::fs::DirEntryExt;
+            let entry = entry.unwrap();
+            assert_eq!(entry.ino(), entry.metadata().unwrap().ino());
+            entry.ino()
+        })
+        .collect();
+    assert_eq!(numbers.len(), 300);
+    assert_eq!(fs::metadata(mnt.join("nothing")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(fs::write(mnt.join("a"), b"x").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    mounted.unmount();
+}
+
+#[test]
+fn eight_readers_see_right_bytes_while_everything_is_evicted() {
+    if !can_mount("eight_readers_see_right_bytes_while_everything_is_evicted") {
+        return;
+    }
+    let place = Place::new();
+    let sizes = [100, 70_000, 300_000, 1 << 20, (2 << 20) + 7, 9 << 20];
+    let contents: Vec<Vec<u8>> =
+        (0..60).map(|number| bytes(number + 1, sizes[number as usize % sizes.len()])).collect();
+    contents.iter().enumerate().for_each(|(number, bytes)| place.put(&format!("d{}/{number}", number % 3), bytes));
+    // A third of what there is fits, and some of that is thrown away all the time.
+    let node = place.node(&["--policy", "lru", "--cache-size", "32MiB"]);
+    let mounted = place.mount(&[]);
+    let (done, reads, mnt) = (AtomicBool::new(false), AtomicUsize::new(0), place.mnt());
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..8)
+            .map(|reader| {
+                let (contents, done, reads, mnt) = (&contents, &done, &reads, &mnt);
+                scope.spawn(move || {
+                    let mut rng = SmallRng::seed_from_u64(reader);
+                    while !done.load(Relaxed) {
+                        let number = rng.random_range(0..contents.len());
+                        let expected = &contents[number];
+                        let file = fs::File::open(mnt.join(format!("d{}/{number}", number % 3))).unwrap();
+                        let from = rng.random_range(0..=expected.len());
+                        let mut found = vec![0; expected.len() - from];
+                        for (index, part) in found.chunks_mut(1 << 18).enumerate() {
+                            file.read_exact_at(part, (from + index * (1 << 18)) as u64).unwrap();
+                        }
+                        assert!(found == expected[from..], "file {number} from {from}");
+                        reads.fetch_add(1, Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(6) && !readers.iter().any(|reader| reader.is_finished()) {
+            node.client(&["evict", "data", "--prefix", "d1"]).good();
+        }
+        done.store(true, Relaxed);
+    });
+    assert!(reads.load(Relaxed) > 100, "{reads:?}");
+    same(&place.origin(), &mnt);
+    mounted.unmount();
+}
+
+#[test]
+fn an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time() {
+    if !can_mount("an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time") {
+        return;
+    }
+    let place = Place::new();
+    let contents: Vec<Vec<u8>> = (0..30).map(|number| bytes(number + 1, 200_000)).collect();
+    contents.iter().enumerate().for_each(|(number, bytes)| place.put(&number.to_string(), bytes));
+    let origin = format!("throttled:faults=0.3,latency=1ms,seed=5:{}", place.origin().display());
+    let _node = crate::program::Node::start(&place.cache(), &[&origin, "--name", "data"]);
+    let mounted = place.mount(&[]);
+    let (started, mut right) = (Instant::now(), 0);
+    for (number, expected) in contents.iter().enumerate() {
+        match fs::read(place.mnt().join(number.to_string())) {
+            Ok(found) => {
+                assert!(found == *expected, "file {number}");
+                right += 1;
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()), "{error}"),
+        }
+    }
+    assert!(right > 15 && started.elapsed() < Duration::from_secs(300), "{right} right");
+    mounted.unmount();
+}
+
+#[test]
+fn a_directory_of_many_files_is_listed_whole() {
+    if !can_mount("a_directory_of_many_files_is_listed_whole") {
+        return;
+    }
+    let place = Place::new();
+    let dir = place.origin().join("many");
+    fs::create_dir(&dir).unwrap();
+    for number in 0..20_000 {
+        fs::File::create(dir.join(format!("{number:06}"))).unwrap();
+    }
+    let _node = place.node(&[]);
+    let mounted = place.mount(&[]);
+    for _ in 0..2 {
+        let mut names: Vec<_> =
+            fs::read_dir(place.mnt().join("many")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert!(names.iter().enumerate().all(|(number, name)| *name == *format!("{number:06}")));
+        assert_eq!(names.len(), 20_000);
+    }
+    mounted.unmount();
+}
