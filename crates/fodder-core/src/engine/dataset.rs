@@ -278,6 +278,7 @@ impl Dataset {
             cached_bytes: self.cached_bytes(),
             cached_pieces: self.stocks.iter().map(|(_, stock)| stock.shelf.len() as u64).sum(),
             pieces: u64::from(self.objects.load().pieces()),
+            explanation: self.stocks[0].1.explain(),
             stats: self.stats(),
         }
     }

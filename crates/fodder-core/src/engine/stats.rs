@@ -2,6 +2,7 @@
 
 use super::Source;
 use crate::config::{DatasetConfig, Medium};
+use fodder_policy::residency::Explanation;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -132,6 +133,8 @@ pub struct DatasetStatus {
     pub cached_pieces: u64,
     /// Pieces of all objects of the catalog.
     pub pieces: u64,
+    /// What a policy that chooses among others has chosen, and why; of the fastest tier.
+    pub explanation: Option<Explanation>,
     /// What was counted.
     pub stats: DatasetStats,
 }

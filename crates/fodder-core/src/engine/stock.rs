@@ -11,7 +11,7 @@ use crate::{
     id::{ObjectSlot, PieceId},
     tier::Shelf,
 };
-use fodder_policy::{Pressure, Residency, Signal};
+use fodder_policy::{Pressure, Residency, Signal, residency::Explanation};
 use parking_lot::Mutex;
 use std::{
     ops::Range,
@@ -101,6 +101,11 @@ impl Stock {
     /// Lets the policy do a little of what signals have left to do; whether there is more.
     pub(super) fn settle(&self, steps: usize) -> bool {
         self.policy.lock().settle(steps)
+    }
+
+    /// What a policy that chooses among others has chosen, and why.
+    pub(super) fn explain(&self) -> Option<Explanation> {
+        self.policy.lock().explain()
     }
 
     /// The piece here that may answer for a missing one.

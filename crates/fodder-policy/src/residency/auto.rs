@@ -269,6 +269,15 @@ impl Residency for Auto {
         self.pass_on(signal);
     }
 
+    /// Those that live on plans are told them whether chosen or not.
+    fn heeds_plans(&self) -> bool {
+        true
+    }
+
+    fn heeds_next_use(&self) -> bool {
+        true
+    }
+
     fn settle(&mut self, steps: usize) -> bool {
         let mut more = self.active.settle(steps) || self.hand_over(steps) || self.pick_scores(steps);
         for shadow in &mut self.shadows {

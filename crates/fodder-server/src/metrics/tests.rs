@@ -28,6 +28,7 @@ pub(crate) fn status() -> EngineStatus {
             cached_bytes: 24,
             cached_pieces: 25,
             pieces: 26,
+            explanation: None,
             stats: DatasetStats {
                 hits_mem: 1,
                 hits_ssd: 2,

@@ -110,7 +110,29 @@ pub(super) struct DatasetStatus {
     /// Pieces of all objects of the catalog.
     pieces: u64,
     /// What was counted since the node started.
+    /// What the policy `auto` has chosen, and why; null for every other.
+    explanation: Option<Explanation>,
     stats: DatasetStats,
+}
+
+/// Which policy is at work, and why.
+#[derive(ToSchema)]
+struct Explanation {
+    /// The policy that decides now.
+    chosen: Policy,
+    /// Why, in a sentence.
+    why: String,
+    /// How each policy would do, the best first.
+    shadows: Vec<ShadowRatio>,
+}
+
+/// How one policy would do.
+#[derive(ToSchema)]
+struct ShadowRatio {
+    /// Which.
+    policy: Policy,
+    /// The share of bytes that its shadow hit lately.
+    hit_ratio: f64,
 }
 
 /// A named origin with a layout, a policy and a quota.

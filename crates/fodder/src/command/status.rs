@@ -81,6 +81,7 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
         "cached_bytes": dataset.cached_bytes,
         "cached_pieces": dataset.cached_pieces,
         "pieces": dataset.pieces,
+        "explanation": (!dataset.explanation.is_empty()).then_some(&dataset.explanation),
         "stats": {
             "hits_mem": stats.hits_mem,
             "hits_ssd": stats.hits_ssd,
@@ -148,6 +149,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
         config.layout,
         config.policy
     )?;
+    if !dataset.explanation.is_empty() {
+        writeln!(text, "  auto    {}", dataset.explanation)?;
+    }
     writeln!(
         text,
         "  cached  {} ({:.1} % of the pieces)",

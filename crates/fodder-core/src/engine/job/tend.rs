@@ -20,17 +20,11 @@ impl Dataset {
         let jobs = Arc::clone(&self.jobs);
         self.shared.spawn(async move {
             loop {
-                let rest = async {
-                    match jobs.is_empty() {
-                        true => std::future::pending().await,
-                        false => tokio::time::sleep(INTERVAL).await,
-                    }
-                };
-                tokio::select! {
-                    () = jobs.work.notified() => {}
-                    () = rest => {}
-                }
+                let told = tokio::time::timeout(INTERVAL, jobs.work.notified()).await.is_ok();
                 let Some(dataset) = dataset.upgrade() else { return };
+                if !told && jobs.is_empty() && !dataset.has_to_settle() {
+                    continue;
+                }
                 let tending = Arc::clone(&dataset);
                 if dataset.shared.mind.run(move || tending.tend()).await.is_err() {
                     return;
@@ -88,6 +82,11 @@ impl Dataset {
         }
         self.jobs.scores_applied.fetch_add(1, Relaxed);
         tracing::debug!(dataset = self.config().name, snapshot = %snapshot.id(), "new scores are in effect");
+    }
+
+    /// Whether a policy has more to do than one small step.
+    fn has_to_settle(&self) -> bool {
+        self.stocks.iter().any(|(_, stock)| stock.settle(1))
     }
 
     /// Lets the policies take in what signals told them, a little at a time.
