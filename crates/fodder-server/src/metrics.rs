@@ -138,6 +138,12 @@ fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     ];
     let hits: [(&str, Of<DatasetStats>); 3] =
         [("MEM", |stats| stats.hits_mem), ("SSD", |stats| stats.hits_ssd), ("HDD", |stats| stats.hits_hdd)];
+    let given: [(&str, Of<DatasetStats>); 4] = [
+        ("planned", |stats| stats.given_planned),
+        ("reordered", |stats| stats.given_reordered),
+        ("substituted", |stats| stats.given_substituted),
+        ("pad", |stats| stats.given_pads),
+    ];
     let by = |label: &'static str, counts: &[(&'static str, Of<DatasetStats>)]| -> Vec<Series> {
         all.iter()
             .flat_map(|one| {
@@ -149,6 +155,11 @@ fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     };
     out.counter("fodder_reads", "Reads that were answered, by where the bytes came from", &by("source", &reads))?;
     out.counter("fodder_hits", "Reads that were answered from a tier alone", &by("tier", &hits))?;
+    out.counter(
+        "fodder_deliveries",
+        "Items that jobs were given, by how they relate to the plan",
+        &by("kind", &given),
+    )?;
 
     let of = |count: Of<DatasetStatus>| -> Vec<Series> {
         all.iter().map(|one| (vec![("dataset", one.config.name.clone())], count(one))).collect()
@@ -157,6 +168,11 @@ fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     out.counter("fodder_served_bytes", "Bytes handed to readers", &of(|one| one.stats.bytes_served))?;
     out.counter("fodder_origin_bytes", "Bytes fetched from the origin", &of(|one| one.stats.bytes_from_origin))?;
     out.counter("fodder_origin_requests", "Requests sent to the origin", &of(|one| one.stats.origin_requests))?;
+    out.counter(
+        "fodder_fetched_ahead_items",
+        "Items that were brought in before anybody asked for them",
+        &of(|one| one.stats.fetched_ahead),
+    )?;
     out.counter("fodder_evicted_pieces", "Pieces that were evicted", &of(|one| one.stats.evicted_pieces))?;
     out.counter(
         "fodder_unkept_pieces",

@@ -187,6 +187,7 @@ impl Jobs<'_> {
                     // An answer that is given again was promised before.
                     if !effects.is_empty() {
                         items.iter().for_each(|served| self.promise(&span, served));
+                        self.dataset.counters.given(&items);
                     }
                     self.send(inner, &snapshot, effects);
                     Ok(Ok(Batch { snapshot: snapshot.id(), items }))

@@ -1,6 +1,9 @@
 //! What is counted, and how a node describes itself.
 
-use super::Source;
+use super::{
+    Source,
+    job::{Kind, Served as Given},
+};
 use crate::config::{DatasetConfig, Medium};
 use fodder_policy::residency::Explanation;
 use serde::Serialize;
@@ -39,6 +42,16 @@ pub struct DatasetStats {
     pub unkept_pieces: u64,
     /// Pieces whose bytes on disk were damaged or gone, and are fetched again.
     pub corrupt_pieces: u64,
+    /// Planned items that jobs were given at their places.
+    pub given_planned: u64,
+    /// Planned items that jobs were given before or after their places.
+    pub given_reordered: u64,
+    /// Items that jobs were given in the place of others.
+    pub given_substituted: u64,
+    /// Items that jobs were given once more, so that every rank got equally many.
+    pub given_pads: u64,
+    /// Items that were brought in before anybody asked for them.
+    pub fetched_ahead: u64,
 }
 
 /// What is counted for every answer. A thread has a stripe of its own, or shares it with few, so that threads that
@@ -74,6 +87,9 @@ pub(super) struct Counters {
     pub(super) evicted_pieces: AtomicU64,
     pub(super) unkept_pieces: AtomicU64,
     pub(super) corrupt_pieces: AtomicU64,
+    /// Items given to jobs, by [`Kind`].
+    given: [AtomicU64; 4],
+    pub(super) fetched_ahead: AtomicU64,
 }
 
 impl Counters {
@@ -92,7 +108,15 @@ impl Counters {
         served.bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// A job was given items.
+    pub(super) fn given(&self, items: &[Given]) {
+        for item in items {
+            self.given[item.kind as usize].fetch_add(1, Relaxed);
+        }
+    }
+
     pub(super) fn snapshot(&self) -> DatasetStats {
+        let given = |kind: Kind| self.given[kind as usize].load(Relaxed);
         let sum = |count: fn(&Served) -> &AtomicU64| self.served.iter().map(|served| count(served).load(Relaxed)).sum();
         DatasetStats {
             hits_mem: sum(|served| &served.hits[Medium::Mem as usize]),
@@ -110,6 +134,11 @@ impl Counters {
             evicted_pieces: self.evicted_pieces.load(Relaxed),
             unkept_pieces: self.unkept_pieces.load(Relaxed),
             corrupt_pieces: self.corrupt_pieces.load(Relaxed),
+            given_planned: given(Kind::Planned),
+            given_reordered: given(Kind::Reordered),
+            given_substituted: given(Kind::Substituted),
+            given_pads: given(Kind::Pad),
+            fetched_ahead: self.fetched_ahead.load(Relaxed),
         }
     }
 }

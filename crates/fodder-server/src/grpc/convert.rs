@@ -110,6 +110,7 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
     let DatasetStats { hits_mem, hits_ssd, hits_hdd, joined, origin, bypass, failed, .. } = stats;
     let DatasetStats { bytes_served, bytes_from_origin, origin_requests, evicted_pieces, .. } = stats;
     let DatasetStats { unkept_pieces, corrupt_pieces, prefetched, substituted, .. } = stats;
+    let DatasetStats { given_planned, given_reordered, given_substituted, given_pads, fetched_ahead, .. } = stats;
     v1::DatasetStats {
         hits_mem,
         hits_ssd,
@@ -126,6 +127,11 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
         corrupt_pieces,
         prefetched,
         substituted,
+        given_planned,
+        given_reordered,
+        given_substituted,
+        given_pads,
+        fetched_ahead,
     }
 }
 

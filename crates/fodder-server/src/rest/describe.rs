@@ -306,6 +306,16 @@ struct DatasetStats {
     unkept_pieces: u64,
     /// Pieces whose bytes on disk did not match their checksum, and were fetched again.
     corrupt_pieces: u64,
+    /// Planned items that jobs were given at their places.
+    given_planned: u64,
+    /// Planned items that jobs were given before or after their places.
+    given_reordered: u64,
+    /// Items that jobs were given in the place of others.
+    given_substituted: u64,
+    /// Items that jobs were given once more, so that every rank got equally many.
+    given_pads: u64,
+    /// Items that were brought in before anybody asked for them.
+    fetched_ahead: u64,
 }
 
 /// What a refresh found.

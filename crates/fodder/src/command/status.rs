@@ -98,6 +98,11 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
             "evicted_pieces": stats.evicted_pieces,
             "unkept_pieces": stats.unkept_pieces,
             "corrupt_pieces": stats.corrupt_pieces,
+            "given_planned": stats.given_planned,
+            "given_reordered": stats.given_reordered,
+            "given_substituted": stats.given_substituted,
+            "given_pads": stats.given_pads,
+            "fetched_ahead": stats.fetched_ahead,
         },
     })
 }
@@ -170,8 +175,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
         stats.bypass,
         stats.failed
     )?;
-    if ahead > 0 {
-        writeln!(text, "          {} prefetched, {} substituted", stats.prefetched, stats.substituted)?;
+    if ahead > 0 || stats.fetched_ahead > 0 {
+        let (fetched, prefetched, substituted) = (stats.fetched_ahead, stats.prefetched, stats.substituted);
+        writeln!(text, "  ahead   {fetched} items fetched, {prefetched} reads of them; {substituted} substituted")?;
     }
     writeln!(
         text,

@@ -11,7 +11,10 @@ use fodder_policy::{
 };
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 use tokio::sync::{Notify, Semaphore};
 
 /// What may wait on disk for a use that is still to come, as a part of the dataset's space.
@@ -79,6 +82,7 @@ impl Dataset {
                 match dataset.propose() {
                     Some((snapshot, Next::Fetch(fetch))) => {
                         let bringing = Arc::clone(&dataset);
+                        dataset.counters.fetched_ahead.fetch_add(fetch.ids.len() as u64, Relaxed);
                         dataset.shared.spawn(async move {
                             bringing.bring_in_items(&snapshot, fetch).await;
                             drop(slot);
