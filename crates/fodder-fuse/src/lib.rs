@@ -1,4 +1,4 @@
-//! The mount: a dataset of a node as a read-only directory, at the speed of the local disk.
+//! The mount: a dataset of a node as a read-only directory.
 //!
 //! What makes it fast is not answering. An object that is whole in the cache is opened with FUSE passthrough: the kernel
 //! reads the node's cache file itself. A small one is fetched whole when it is opened; a large one that is not whole yet is

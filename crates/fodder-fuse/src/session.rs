@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Inodes the kernel may know: about 150 bytes each here, and several times that in the kernel.
 const MAX_INODES: usize = 1 << 20;
 
-/// Files that are kept open, if this process may have as many.
-const MAX_FILES: usize = 16 << 10;
+/// Files that are kept open, if this process may have as many: somewhat fewer than a node leases on one connection.
+const MAX_FILES: usize = 8000;
 
 /// What a user may choose about a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,8 +213,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
 fn policy(can: Abilities, options: &MountOptions, device: &Device) -> (Policy, Option<String>) {
     use crate::backing::Registrar;
     let slower = |why: &str| {
-        let text =
-            format!("{why}; files go through this process and the kernel's cache, at about 0.8 of the disk's speed");
+        let text = format!("{why}; files go through this process and are kept twice in memory");
         (Policy::KeepCache, Some(text))
     };
     if options.immutable || !options.passthrough {

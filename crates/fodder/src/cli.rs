@@ -80,7 +80,7 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a node: cache a dataset and serve its items.
     Serve(Box<ServeArgs>),
-    /// Show datasets as a directory, at the speed of the local disk.
+    /// Show datasets as a directory; what is cached is read by the kernel itself.
     Mount(Box<MountArgs>),
     /// End a mount; one that is in use says who is in the way.
     Unmount(UnmountArgs),

@@ -50,6 +50,8 @@ impl<N: Node> FileSystem<N> {
     /// Opens a file whose bytes are at hand.
     pub(crate) fn try_open(&self, ino: u64) -> Option<Result<Opened>> {
         let kept = self.pool.get(ino);
+        // The kernel is asked before the lock is taken.
+        let passable = self.passable(kept.as_ref());
         let mut inodes = self.inodes.lock();
         let (object, whole) = match &inodes.get(&ino).map(|inode| &inode.kind) {
             None => return Some(Err(Errno::Stale)),
@@ -61,7 +63,7 @@ impl<N: Node> FileSystem<N> {
             },
         };
         let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else { return None };
-        let mode = state.open(self.settings.policy, self.passable(whole.as_ref()));
+        let mode = state.open(self.settings.policy, passable);
         drop(inodes);
         Some(Ok(self.opened(ino, object, mode, whole)))
     }
@@ -73,11 +75,12 @@ impl<N: Node> FileSystem<N> {
         }
         let object = self.object(ino)?;
         let whole = self.whole(ino, object)?;
+        let passable = self.passable(whole.as_ref());
         let mut inodes = self.inodes.lock();
         let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else {
             return Err(Errno::Stale);
         };
-        let mode = state.open(self.settings.policy, self.passable(whole.as_ref()));
+        let mode = state.open(self.settings.policy, passable);
         drop(inodes);
         Ok(self.opened(ino, object, mode, whole))
     }

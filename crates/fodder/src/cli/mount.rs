@@ -5,15 +5,15 @@ use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
 const HELP: &str = "\
-A file that is whole in the cache is read by the kernel itself, at the speed of the disk; what is not is
-fetched as it is read, small files whole. Several datasets are mounted side by side, each in a directory
+A file that is whole in the cache is read by the kernel itself; what is not is fetched as it is read,
+small files whole. Several datasets are mounted side by side, each in a directory
 of its name. An origin instead of a dataset's name is served by the node of the cache directory; if none
 runs, one is started, and ends some seconds after its last client.
 
 Examples:
   fodder mount s3://bucket/imagenet /data
   fodder mount imagenet coco /data                /data/imagenet and /data/coco
-  fodder mount ./slow /data --immutable           small files that fit into memory, at native speed
+  fodder mount ./slow /data --immutable           small files that never change and fit into memory
   fodder unmount /data
 
 /etc/fstab, with /sbin/mount.fodder a link to this program:
