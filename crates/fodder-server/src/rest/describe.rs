@@ -109,9 +109,9 @@ pub(super) struct DatasetStatus {
     cached_pieces: u64,
     /// Pieces of all objects of the catalog.
     pieces: u64,
-    /// What was counted since the node started.
     /// What the policy `auto` has chosen, and why; null for every other.
     explanation: Option<Explanation>,
+    /// What was counted since the node started.
     stats: DatasetStats,
 }
 
