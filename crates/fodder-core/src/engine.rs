@@ -2,6 +2,7 @@
 
 mod ahead;
 mod dataset;
+mod demand;
 mod disk;
 mod fetch;
 mod flight;
@@ -16,6 +17,7 @@ mod space;
 mod staging;
 mod stats;
 mod stock;
+pub mod warm;
 
 pub use dataset::Dataset;
 pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};

@@ -20,6 +20,8 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 /// How long a piece waits for the reader it was fetched for. Jobs that are gone let go of theirs sooner.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// The part of the memory budget that is in use at most when fetching ahead takes some.
+const MEMORY_PART: u64 = 2;
 /// How often one who waits for memory or for room looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -39,7 +41,7 @@ impl Dataset {
         while next < pieces.end {
             let stretch = self.stretch_of(next..pieces.end);
             let bytes = u64::from(stretch.count) * stretch.piece_bytes;
-            let mut permit = self.spare_memory(bytes.min(stretch.object_bytes)).await;
+            let mut permit = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await;
             match self.step(&stretch, &mut permit) {
                 Step::NoRoom if !wanted() => return Ok(()),
                 Step::NoRoom => {
@@ -61,7 +63,8 @@ impl Dataset {
         Ok(())
     }
 
-    fn stretch_of(&self, pieces: Range<u32>) -> Stretch {
+    /// Consecutive pieces of one object, no more of them than one request brings.
+    pub(super) fn stretch_of(&self, pieces: Range<u32>) -> Stretch {
         let (object, range): (ObjectSlot, _) = self.piece_range(PieceId(pieces.start));
         let objects = self.objects.load();
         let piece_bytes = u64::from(objects.piece_bytes());
@@ -137,11 +140,11 @@ impl Dataset {
         source
     }
 
-    /// Memory that no reader needs now.
-    async fn spare_memory(&self, bytes: u64) -> Permit {
+    /// Memory that no reader needs now: taken only while no more than one `part`th of the budget is in use.
+    pub(super) async fn spare_memory(&self, bytes: u64, part: u64) -> Permit {
         let budget = &self.shared.budget;
         loop {
-            if budget.used_bytes() + bytes <= budget.total_bytes() / 2
+            if budget.used_bytes() + bytes <= budget.total_bytes() / part
                 && let Some(permit) = budget.try_acquire(bytes)
             {
                 return permit;

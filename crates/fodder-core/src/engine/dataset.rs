@@ -136,8 +136,7 @@ impl Dataset {
     pub fn try_lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
         for (_, stock) in &self.stocks {
             if let Some(lease) = stock.shelf.lease(object)? {
-                let first = self.objects.load().first_piece(object).0;
-                stock.hit(first..first + self.piece_count(object));
+                stock.hit(self.pieces_of(object));
                 return Ok(Some(lease));
             }
         }
@@ -151,8 +150,7 @@ impl Dataset {
         }
         let size = self.objects().size(object);
         self.read_stream(object, 0..size).try_for_each(|_| async { Ok(()) }).await?;
-        let first = self.objects().first_piece(object).0;
-        self.flights.landed_all(first..first + self.piece_count(object)).await;
+        self.flights.landed_all(self.pieces_of(object)).await;
         self.lease_on_disk_thread(object).await?.ok_or_else(|| {
             let path = self.objects().path(object);
             Error::Full(format!(
@@ -168,8 +166,7 @@ impl Dataset {
 
     /// How much of an object is cached, and in which tier if one has all of it.
     pub fn residence(&self, object: ObjectSlot) -> Residence {
-        let first = self.objects.load().first_piece(object).0;
-        let pieces = || (first..first + self.piece_count(object)).map(PieceId);
+        let pieces = || self.pieces_of(object).map(PieceId);
         let cached = pieces().filter(|piece| self.holds(*piece)).map(|piece| u64::from(self.piece_len(piece)));
         let whole = self.stocks.iter().find(|(_, stock)| pieces().all(|piece| stock.shelf.has(piece)));
         Residence { cached_bytes: cached.sum(), whole: whole.map(|(_, stock)| stock.medium) }
@@ -320,6 +317,12 @@ impl Dataset {
         let piece_bytes = u64::from(objects.piece_bytes());
         let start = u64::from(piece.0 - objects.first_piece(object).0) * piece_bytes;
         (object, start..(start + piece_bytes).min(objects.size(object)))
+    }
+
+    /// The pieces of an object.
+    pub(super) fn pieces_of(&self, object: ObjectSlot) -> Range<u32> {
+        let first = self.objects.load().first_piece(object).0;
+        first..first + self.piece_count(object)
     }
 
     fn piece_count(&self, object: ObjectSlot) -> u32 {

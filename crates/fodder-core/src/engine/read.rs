@@ -244,6 +244,7 @@ impl Dataset {
                     }
                 }
                 Part::Flying { range, waiter, source } => {
+                    let _waiting = self.shared.demand.wait();
                     segments.extend(waiter.wait(range).await?);
                     waits.origin += began.elapsed();
                     slowest = slowest.max(source);

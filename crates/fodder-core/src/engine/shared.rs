@@ -1,6 +1,6 @@
 //! What all datasets of a node share: memory, threads, tasks, and the word to stop.
 
-use super::{disk::Disk, record::Recording};
+use super::{demand::Demand, disk::Disk, record::Recording};
 use crate::{Result, budget::Budget, config::EngineConfig};
 use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -19,6 +19,8 @@ pub(super) struct Shared {
     pub(super) moves: Disk,
     /// Passes over all items that nobody waits for: plans, scores, likenesses.
     pub(super) mind: Disk,
+    /// Readers who wait for an origin.
+    pub(super) demand: Demand,
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
     pub(super) slow_read: Duration,
@@ -35,6 +37,7 @@ impl Shared {
             writes: Disk::start("write", WRITE_THREADS, write_slots(config.memory_budget_bytes))?,
             moves: Disk::start("move", 1, 64)?,
             mind: Disk::start("mind", 1, 64)?,
+            demand: Demand::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             slow_read: config.slow_read,

@@ -8,4 +8,5 @@ mod jobs;
 mod model;
 mod ratios;
 mod share;
+mod warm;
 mod world;

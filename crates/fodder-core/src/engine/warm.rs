@@ -1,0 +1,109 @@
+//! Warming: bringing objects in before anybody reads them.
+//!
+//! One walk over the chosen objects feeds a bounded number of requests. It takes only memory that readers leave free, steps
+//! back to one request at a time while a reader waits for an origin, and asks the residency policy about every piece:
+//! what the policy does not want is not fetched. What is said to be there was looked up on the shelves at the end.
+//! Nothing here knows a wire format or a progress bar.
+
+mod bring;
+mod errand;
+mod pace;
+mod tally;
+mod walk;
+
+pub use tally::{Problem, Progress};
+
+use super::Dataset;
+use crate::{Error, Result, id::ObjectSlot};
+use errand::Errand;
+use pace::Rate;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tally::Tally;
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use walk::Chosen;
+
+/// The most requests one warming has under way.
+pub const MAX_WORKERS: usize = 256;
+
+/// What to bring in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Everything below a directory, one object, or all objects whose path begins so; the empty text means all.
+    Path(String),
+    /// These objects of the newest snapshot, the first ones first.
+    Objects(Vec<ObjectSlot>),
+}
+
+/// An order to bring objects in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Which.
+    pub selection: Selection,
+    /// The bytes that may be there of them at the end, those counted that are there already. Objects that do not fit are
+    /// left out.
+    pub max_bytes: Option<u64>,
+    /// The most bytes a second to take from the origin.
+    pub bytes_per_second: Option<u64>,
+    /// Requests that are under way at a time.
+    pub workers: usize,
+}
+
+/// A warming that is under way. Dropping it stops it: what has arrived stays.
+#[derive(Debug)]
+pub struct Warming {
+    tally: Arc<Tally>,
+    rate: Rate,
+    running: oneshot::Receiver<Result<()>>,
+    ended: Option<Result<()>>,
+    _stop: DropGuard,
+}
+
+impl Warming {
+    /// How far it is.
+    pub fn progress(&mut self) -> Progress {
+        let mut progress = self.tally.progress();
+        let rate = self.rate.look(self.tally.bytes_come(), Instant::now());
+        progress.bytes_per_second = rate;
+        progress.finished = matches!(self.ended, Some(Ok(())));
+        if rate >= 1.0 && !progress.finished {
+            progress.eta = Duration::try_from_secs_f64(self.tally.bytes_left() as f64 / rate).ok();
+        }
+        progress
+    }
+
+    /// Waits for its end; how it stands then. An error, if it could not go on. May be called again when it was dropped.
+    pub async fn ended(&mut self) -> Result<Progress> {
+        if self.ended.is_none() {
+            self.ended = Some((&mut self.running).await.unwrap_or(Err(Error::Closed)));
+        }
+        match &self.ended {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(self.progress()),
+        }
+    }
+}
+
+impl Dataset {
+    /// Begins to bring objects of the newest snapshot in. [`Error::NotFound`] if the path of the selection is nobody's.
+    pub fn warm(self: &Arc<Self>, order: Order) -> Result<Warming> {
+        let chosen = Chosen::new(self, order.selection)?;
+        let tally = Arc::<Tally>::default();
+        let errand = Errand::new(self, chosen, Arc::clone(&tally), order.bytes_per_second);
+        let workers = order.workers.clamp(1, MAX_WORKERS);
+        let stop = CancellationToken::new();
+        let (tell, running) = oneshot::channel();
+        let stopped = stop.clone();
+        self.shared.spawn(async move {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                outcome = errand.run(order.max_bytes, workers) => drop(tell.send(outcome)),
+            }
+        });
+        let rate = Rate::new(Instant::now());
+        Ok(Warming { tally, rate, running, ended: None, _stop: stop.drop_guard() })
+    }
+}

@@ -1,0 +1,226 @@
+//! One warming at work: it looks, walks, brings in, and looks again. What it counts is in the tally.
+
+use super::{
+    bring::{Carrier, Outcome},
+    pace::Pace,
+    tally::Tally,
+    walk::Chosen,
+};
+use crate::{
+    Error, Result,
+    config::DatasetConfig,
+    engine::{Dataset, on_blocking_thread, read::REQUEST_BYTES, space::Space, stock::Stock},
+    id::ObjectSlot,
+    size,
+    tier::Health,
+};
+use futures::{TryStreamExt, stream};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Failures in a row after which an origin is given up.
+const GIVE_UP: usize = 64;
+
+/// One warming at work.
+pub(super) struct Errand {
+    carrier: Carrier,
+    chosen: Chosen,
+    tally: Arc<Tally>,
+    /// Stretches that failed since the last one that did not.
+    failures: AtomicUsize,
+}
+
+/// What there is room for.
+struct Room {
+    /// Bytes that the order still allows.
+    allowed: u64,
+    /// Bytes that the tiers could still hold of this dataset, if the policy gave up everything else for it.
+    capacity: u64,
+}
+
+/// A part of an object that is to be brought in.
+struct Part {
+    pieces: Range<u32>,
+    whole: Arc<Whole>,
+}
+
+/// An object whose parts are on their way.
+struct Whole {
+    object: ObjectSlot,
+    parts_left: AtomicUsize,
+    lost: AtomicBool,
+}
+
+impl Errand {
+    pub(super) fn new(
+        dataset: &Arc<Dataset>,
+        chosen: Chosen,
+        tally: Arc<Tally>,
+        bytes_per_second: Option<u64>,
+    ) -> Self {
+        let carrier = Carrier::new(Arc::clone(dataset), Pace::new(bytes_per_second));
+        Self { carrier, chosen, tally, failures: AtomicUsize::new(0) }
+    }
+
+    /// Brings in what is missing of everything that was chosen. An error if it cannot go on.
+    pub(super) async fn run(&self, max_bytes: Option<u64>, workers: usize) -> Result<()> {
+        let present = self.look().await?;
+        let tally = &self.tally;
+        tally.files.store(present.files, Relaxed);
+        tally.bytes.store(present.bytes, Relaxed);
+        for (there, skipped, count) in [
+            (&tally.files_there, &tally.files_skipped, present.files_there),
+            (&tally.bytes_there, &tally.bytes_skipped, present.bytes_there),
+        ] {
+            there.store(count, Relaxed);
+            skipped.store(count, Relaxed);
+        }
+        let mut room = Room {
+            allowed: max_bytes.unwrap_or(u64::MAX).saturating_sub(present.bytes_there),
+            capacity: self.carrier.dataset.capacity_bytes().saturating_sub(present.bytes_there),
+        };
+        let parts = self.chosen.walk().flat_map(|object| self.parts(object, &mut room));
+        stream::iter(parts.map(Ok)).try_for_each_concurrent(workers, |part| self.carry(part)).await?;
+        self.settle().await
+    }
+
+    /// Looks at everything that was chosen.
+    async fn look(&self) -> Result<Found> {
+        let (dataset, chosen) = (Arc::clone(&self.carrier.dataset), self.chosen.clone());
+        on_blocking_thread(move || {
+            let mut found = Found::default();
+            for object in chosen.walk() {
+                if dataset.shared.closing.is_cancelled() {
+                    return Err(Error::Closed);
+                }
+                let size = dataset.objects.load().size(object);
+                let there = size - dataset.missing_bytes(dataset.pieces_of(object));
+                found.files += 1;
+                found.bytes += size;
+                found.files_there += u64::from(there == size);
+                found.bytes_there += there;
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// The parts of an object that are to be brought in: none if it is there, or must stay out.
+    fn parts(&self, object: ObjectSlot, room: &mut Room) -> Vec<Part> {
+        let dataset = &self.carrier.dataset;
+        let pieces = dataset.pieces_of(object);
+        let bytes = dataset.missing_bytes(pieces.clone());
+        if bytes == 0 {
+            return Vec::new();
+        }
+        for (left, count) in
+            [(&mut room.allowed, &self.tally.files_too_large), (&mut room.capacity, &self.tally.files_declined)]
+        {
+            let Some(rest) = left.checked_sub(bytes) else {
+                count.fetch_add(1, Relaxed);
+                self.tally.bytes_given_up.fetch_add(bytes, Relaxed);
+                return Vec::new();
+            };
+            *left = rest;
+        }
+        let piece_bytes = u64::from(dataset.objects.load().piece_bytes());
+        let step = (self.carrier.pace.request_bytes(REQUEST_BYTES) / piece_bytes).max(1) as usize;
+        let parts = pieces.clone().step_by(step).map(|first| first..pieces.end.min(first + step as u32));
+        let parts: Vec<_> = parts.filter(|part| dataset.missing(part.clone()).next().is_some()).collect();
+        let whole = Whole { object, parts_left: AtomicUsize::new(parts.len()), lost: AtomicBool::new(false) };
+        let whole = Arc::new(whole);
+        parts.into_iter().map(|pieces| Part { pieces, whole: Arc::clone(&whole) }).collect()
+    }
+
+    /// Brings a part in. An error only if nothing comes any more.
+    async fn carry(&self, Part { pieces, whole }: Part) -> Result<()> {
+        let (carrier, tally) = (&self.carrier, &self.tally);
+        let wanted = carrier.dataset.missing_bytes(pieces.clone());
+        let outcome = carrier.bring(pieces.clone()).await;
+        tally.bytes_fetched.store(carrier.fetched_bytes.load(Relaxed), Relaxed);
+        let missing = carrier.dataset.missing_bytes(pieces);
+        tally.bytes_there.fetch_add(wanted.saturating_sub(missing), Relaxed);
+        tally.bytes_given_up.fetch_add(missing, Relaxed);
+        let lost = |count: &AtomicU64| {
+            // An object counts once, however many of its parts do not come.
+            if !whole.lost.swap(true, Relaxed) {
+                count.fetch_add(1, Relaxed);
+            }
+        };
+        let mut verdict = Ok(());
+        match outcome {
+            Outcome::There => self.failures.store(0, Relaxed),
+            Outcome::Declined => lost(&tally.files_declined),
+            Outcome::Failed(Error::Closed) => return Err(Error::Closed),
+            Outcome::Failed(error) => {
+                lost(&tally.files_failed);
+                tally.problem(|| carrier.dataset.objects().path(whole.object), &error);
+                let failures = self.failures.fetch_add(1, Relaxed) + 1;
+                if failures >= GIVE_UP {
+                    let text = format!("gave up after {failures} failures in a row, the last: {error}");
+                    verdict = Err(Error::Unavailable(text));
+                }
+            }
+        }
+        if whole.parts_left.fetch_sub(1, Relaxed) == 1 && !whole.lost.load(Relaxed) {
+            tally.files_there.fetch_add(1, Relaxed);
+        }
+        verdict
+    }
+
+    /// Looks again at the end: what counts is what is on the shelves now.
+    async fn settle(&self) -> Result<()> {
+        let found = self.look().await?;
+        let tally = &self.tally;
+        tally.files_there.store(found.files_there, Relaxed);
+        tally.bytes_there.store(found.bytes_there, Relaxed);
+        let mut absent = found.files - found.files_there;
+        // What was given up and came after all, by a reader, is not absent.
+        for count in [&tally.files_failed, &tally.files_too_large, &tally.files_declined] {
+            let counted = count.load(Relaxed).min(absent);
+            count.store(counted, Relaxed);
+            absent -= counted;
+        }
+        tally.files_evicted.store(absent, Relaxed);
+        if tally.files_declined.load(Relaxed) > 0 {
+            *tally.declined_because.lock() = self.carrier.dataset.why_declined();
+        }
+        Ok(())
+    }
+}
+
+/// What a look at the shelves found.
+#[derive(Debug, Default)]
+struct Found {
+    files: u64,
+    bytes: u64,
+    files_there: u64,
+    bytes_there: u64,
+}
+
+impl Dataset {
+    /// The bytes that the tiers could hold of this dataset alone.
+    fn capacity_bytes(&self) -> u64 {
+        let here = |(space, stock): &(Arc<Space>, Arc<Stock>)| space.tier.quota_bytes().min(stock.cap_bytes());
+        self.stocks.iter().map(here).fold(0, u64::saturating_add)
+    }
+
+    /// Why the cache keeps things out, for a person.
+    fn why_declined(&self) -> String {
+        let DatasetConfig { name, policy, .. } = self.config();
+        let ill = self.stocks.iter().map(|(space, _)| space).find(|space| space.tier.health() != Health::Ok);
+        let capacity = size::human(self.capacity_bytes());
+        match ill {
+            Some(space) => format!("the tier {} takes no writes now: see `fodder status`", space.path.display()),
+            None => format!(
+                "the cache, which may hold {capacity} of {name}, is full, and policy {policy} gives up nothing for them; \
+                 enlarge the cache or the quota, or make room with `fodder evict`"
+            ),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a warming has done so far, counted by many and looked at by one.
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Problems that are told one by one; more are only counted.
+const MAX_PROBLEMS: usize = 20;
+
+/// Why one object is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Which.
+    pub path: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// How far a warming is. Every object of `files` ends up in exactly one of `files_there`, `files_too_large`,
+/// `files_declined`, `files_failed` and `files_evicted`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Progress {
+    /// Objects that were chosen.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects of which every piece is on a shelf.
+    pub files_there: u64,
+    /// Bytes that are on a shelf.
+    pub bytes_there: u64,
+    /// Objects that were there before: part of `files_there`.
+    pub files_skipped: u64,
+    /// Bytes that were there before: part of `bytes_there`.
+    pub bytes_skipped: u64,
+    /// Bytes that were fetched for it.
+    pub bytes_fetched: u64,
+    /// Objects left out because they exceed the most that may be there.
+    pub files_too_large: u64,
+    /// Objects that the cache does not keep whole: the policy declined, or the disk did.
+    pub files_declined: u64,
+    /// Objects the origin did not give.
+    pub files_failed: u64,
+    /// Objects that were there, and that the policy gave up again before the end.
+    pub files_evicted: u64,
+    /// Bytes a second, lately.
+    pub bytes_per_second: f64,
+    /// How long it will still take, if that can be told.
+    pub eta: Option<Duration>,
+    /// Whether it is over. Only then are the counts final.
+    pub finished: bool,
+    /// Why objects were declined, if any were.
+    pub declined_because: String,
+    /// The first things that went wrong.
+    pub problems: Vec<Problem>,
+}
+
+impl Progress {
+    /// Whether it is over and everything is on a shelf.
+    pub fn is_complete(&self) -> bool {
+        self.finished && self.files_there == self.files
+    }
+}
+
+/// The counts behind [`Progress`].
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) files: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) files_there: AtomicU64,
+    pub(super) bytes_there: AtomicU64,
+    pub(super) files_skipped: AtomicU64,
+    pub(super) bytes_skipped: AtomicU64,
+    pub(super) bytes_fetched: AtomicU64,
+    pub(super) files_too_large: AtomicU64,
+    pub(super) files_declined: AtomicU64,
+    pub(super) files_failed: AtomicU64,
+    pub(super) files_evicted: AtomicU64,
+    /// Bytes that will not come: of what was left out, declined or failed.
+    pub(super) bytes_given_up: AtomicU64,
+    pub(super) declined_because: Mutex<String>,
+    problems: Mutex<Vec<Problem>>,
+}
+
+impl Tally {
+    /// Notes why an object is not there, if there is still room for it.
+    pub(super) fn problem(&self, path: impl FnOnce() -> String, message: impl ToString) {
+        let mut problems = self.problems.lock();
+        if problems.len() < MAX_PROBLEMS {
+            problems.push(Problem { path: path(), message: message.to_string() });
+        }
+    }
+
+    /// Bytes that are still to come.
+    pub(super) fn bytes_left(&self) -> u64 {
+        let settled = self.bytes_there.load(Relaxed) + self.bytes_given_up.load(Relaxed);
+        self.bytes.load(Relaxed).saturating_sub(settled)
+    }
+
+    /// Bytes that have come since the beginning, whoever fetched them.
+    pub(super) fn bytes_come(&self) -> u64 {
+        self.bytes_there.load(Relaxed).saturating_sub(self.bytes_skipped.load(Relaxed))
+    }
+
+    /// How it stands, without what needs a clock.
+    pub(super) fn progress(&self) -> Progress {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        Progress {
+            files: count(&self.files),
+            bytes: count(&self.bytes),
+            files_there: count(&self.files_there),
+            bytes_there: count(&self.bytes_there),
+            files_skipped: count(&self.files_skipped),
+            bytes_skipped: count(&self.bytes_skipped),
+            bytes_fetched: count(&self.bytes_fetched),
+            files_too_large: count(&self.files_too_large),
+            files_declined: count(&self.files_declined),
+            files_failed: count(&self.files_failed),
+            files_evicted: count(&self.files_evicted),
+            declined_because: self.declined_because.lock().clone(),
+            problems: self.problems.lock().clone(),
+            ..Progress::default()
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Which objects a warming is about, in which order.
+
+use super::Selection;
+use crate::{
+    Dataset, Error, Result,
+    catalog::{Child, Objects, Snapshot},
+    id::ObjectSlot,
+};
+use rustc_hash::FxHashSet;
+use std::{sync::Arc, vec};
+
+/// Objects looked up in one go.
+const PAGE: usize = 1024;
+
+/// The objects of a selection, as often as they are walked over.
+#[derive(Debug, Clone)]
+pub(super) struct Chosen {
+    snapshot: Arc<Snapshot>,
+    table: Arc<Objects>,
+    which: Which,
+}
+
+#[derive(Debug, Clone)]
+enum Which {
+    Prefix(String),
+    Listed(Arc<[ObjectSlot]>),
+}
+
+impl Chosen {
+    /// Finds what a selection means. [`Error::NotFound`] if a path means nothing.
+    pub(super) fn new(dataset: &Dataset, selection: Selection) -> Result<Self> {
+        let (snapshot, table) = (dataset.snapshot(), dataset.objects());
+        let which = match selection {
+            Selection::Objects(mut slots) => {
+                let mut seen = FxHashSet::default();
+                slots.retain(|slot| seen.insert(slot.0));
+                Which::Listed(slots.into())
+            }
+            Selection::Path(path) => match snapshot.find(path.trim_end_matches('/')) {
+                Some(Child::Directory) if path.trim_end_matches('/').is_empty() => Which::Prefix(String::new()),
+                Some(Child::Directory) => Which::Prefix(format!("{}/", path.trim_end_matches('/'))),
+                Some(Child::Object(slot)) => Which::Listed([slot].into()),
+                None if !snapshot.list(&path, None, 1).is_empty() => Which::Prefix(path),
+                None => {
+                    let name = &dataset.config().name;
+                    let text = format!("there is nothing at {path:?} in dataset {name:?}");
+                    return Err(Error::NotFound(format!("{text}; if it is new, run `fodder index {name}` first")));
+                }
+            },
+        };
+        Ok(Self { snapshot, table, which })
+    }
+
+    /// All of them, in order.
+    pub(super) fn walk(&self) -> Walk {
+        let page = match &self.which {
+            Which::Prefix(_) => Vec::new(),
+            Which::Listed(slots) => slots.to_vec(),
+        };
+        Walk { chosen: self.clone(), page: page.into_iter(), last: None }
+    }
+}
+
+/// A walk over chosen objects.
+#[derive(Debug)]
+pub(super) struct Walk {
+    chosen: Chosen,
+    page: vec::IntoIter<ObjectSlot>,
+    /// The last object that was named: the next page begins behind it.
+    last: Option<ObjectSlot>,
+}
+
+impl Iterator for Walk {
+    type Item = ObjectSlot;
+
+    fn next(&mut self) -> Option<ObjectSlot> {
+        if self.page.len() == 0
+            && let Which::Prefix(prefix) = &self.chosen.which
+        {
+            let after = self.last.map(|last| self.chosen.table.path(last));
+            self.page = self.chosen.snapshot.list(prefix, after.as_deref(), PAGE).into_iter();
+        }
+        self.last = self.page.next();
+        self.last
+    }
+}
