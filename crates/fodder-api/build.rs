@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Messages that commands print as JSON.
-const PRINTED: [&str; 14] = [
+const PRINTED: [&str; 16] = [
     "StatusReply",
     "Addresses",
     "TierStatus",
@@ -18,13 +18,18 @@ const PRINTED: [&str; 14] = [
     "ItemEntry",
     "EvictReply",
     "VerifyReply",
+    "WarmProgress",
+    "WarmProblem",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Asked for when it runs: a copied target directory brings along a build script that was compiled elsewhere.
     let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
-    let files = protox::compile(["fodder/v1/node.proto", "fodder/v1/job.proto", "deepcache.proto"], [&root])?;
+    let files = protox::compile(
+        ["fodder/v1/node.proto", "fodder/v1/warm.proto", "fodder/v1/job.proto", "deepcache.proto"],
+        [&root],
+    )?;
     let mut builder = tonic_prost_build::configure().bytes(".").emit_rerun_if_changed(false);
     for message in PRINTED {
         builder = builder.type_attribute(format!("fodder.v1.{message}"), "#[derive(serde::Serialize)]");

@@ -8,9 +8,11 @@
 mod channel;
 mod job;
 mod stream;
+mod warm;
 
 pub use job::{Introduced, Job, Scores};
 pub use stream::{Item, ItemStream, ObjectStream, ReadStream};
+pub use warm::WarmStream;
 
 use crate::{
     Address, Error, Result,

@@ -22,7 +22,9 @@ pub mod frames;
 mod job;
 
 pub use address::Address;
-pub use client::{Client, Introduced, Item, ItemStream, Job, ObjectStream, ReadStream, Scores, Target, Timeouts};
+pub use client::{
+    Client, Introduced, Item, ItemStream, Job, ObjectStream, ReadStream, Scores, Target, Timeouts, WarmStream,
+};
 pub use error::{Error, Result};
 pub use v1::{Delivery, Source};
 

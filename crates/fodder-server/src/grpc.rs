@@ -7,6 +7,7 @@ mod objects;
 mod stall;
 mod tuning;
 mod upload;
+mod warm;
 
 pub(crate) use convert::refuse;
 
@@ -27,7 +28,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use upload::Uploads;
 
 /// The largest request: as many ids as are allowed, at ten bytes each.
@@ -95,6 +96,7 @@ impl node_server::Node for Door {
     type ListStream = StreamOf<v1::ListPage>;
     type ReadStream = StreamOf<v1::ReadChunk>;
     type GetItemsStream = StreamOf<v1::ItemBatch>;
+    type WarmStream = StreamOf<v1::WarmProgress>;
 
     async fn status(&self, _: Request<v1::StatusRequest>) -> Answer<v1::StatusReply> {
         let status = self.engine.status();
@@ -185,6 +187,11 @@ impl node_server::Node for Door {
         let list = ids.into_iter().map(Wanted::from).collect();
         let items = Items::new(dataset, snapshot, list, bytes::PART_BYTES);
         Ok(Response::new(self.stream(Box::pin(bytes::batches(items, id))).await))
+    }
+
+    async fn warm(&self, request: Request<Streaming<v1::WarmRequest>>) -> Answer<Self::WarmStream> {
+        let progress = self.begin_warming(request.into_inner()).await?;
+        Ok(Response::new(self.stream(Box::pin(progress)).await))
     }
 
     async fn evict(&self, request: Request<v1::EvictRequest>) -> Answer<v1::EvictReply> {

@@ -3,6 +3,7 @@
 mod mount;
 mod serve;
 mod sim;
+mod warm;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
 pub use serve::{ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
+pub use warm::WarmArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +19,7 @@ Examples:
   fodder serve ./data                             cache a directory of slow storage
   fodder serve s3://bucket/imagenet --cache-size 20GiB
   fodder mount s3://bucket/imagenet /data         see it as a directory
+  fodder warm imagenet/train                      bring it in before the job starts
   fodder status                                   what is cached, how well it hits
   fodder get imagenet train/n01440764/1.JPEG > 1.JPEG
 
@@ -139,6 +142,8 @@ Example:
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Bring data in before anybody reads it.
+    Warm(Box<WarmArgs>),
     /// Drop what is cached of a dataset. The origin is not touched.
     #[command(after_help = "\
 Examples:
@@ -261,6 +266,9 @@ pub struct NodeArgs {
     /// The cache directory whose node is meant.
     #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
+    /// How large the cache of a node is that has to be started, where a command lets its user say so.
+    #[arg(skip)]
+    pub cache_size: Option<fodder_core::config::Quota>,
 }
 
 /// Work on the configuration, without a node.

@@ -12,6 +12,7 @@ mod serve;
 mod sim;
 mod status;
 mod verify;
+mod warm;
 
 use crate::{
     cli::{Cli, Command, LogArgs},
@@ -52,6 +53,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             Command::Get { dataset, item, offset, length, node } => {
                 get::run(&dataset, &item, offset..length.map_or(u64::MAX, |n| offset.saturating_add(n)), &node).await
             }
+            Command::Warm(args) => warm::run(&args).await,
             Command::Evict { dataset, prefix, node } => evict::run(&dataset, &prefix, &node).await,
             Command::Verify { dataset, node } => verify::run(dataset.as_deref(), &node).await,
             Command::Serve(_)

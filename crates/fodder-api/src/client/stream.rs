@@ -12,13 +12,18 @@ const MAX_ITEM_BYTES: u64 = 2 << 30;
 
 /// The messages of one call.
 #[derive(Debug)]
-struct Messages<T> {
+pub(super) struct Messages<T> {
     stream: Streaming<T>,
     peer: Arc<Peer>,
 }
 
 impl<T> Messages<T> {
-    async fn next(&mut self) -> Result<Option<T>> {
+    pub(super) fn new(stream: Streaming<T>, peer: Arc<Peer>) -> Self {
+        Self { stream, peer }
+    }
+
+    /// The next message; None at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<T>> {
         match tokio::time::timeout(self.peer.timeouts.progress, self.stream.message()).await {
             Ok(message) => message.map_err(|status| self.peer.error(status)),
             Err(_) => Err(self.peer.silent()),

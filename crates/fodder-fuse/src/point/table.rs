@@ -19,7 +19,12 @@ pub struct Entry {
 impl Entry {
     /// Whether it is a mount of ours. Its type says so only if fusermount3 made it.
     pub fn is_ours(&self) -> bool {
-        self.kind.starts_with("fuse") && self.source.starts_with(SOURCE)
+        self.dataset().is_some()
+    }
+
+    /// The dataset that is mounted, if it is a mount of ours.
+    pub fn dataset(&self) -> Option<&str> {
+        self.source.strip_prefix(SOURCE).filter(|_| self.kind.starts_with("fuse"))
     }
 }
 

@@ -3,7 +3,7 @@
 mod background;
 
 use crate::{
-    cli::{LogArgs, MountArgs, NodeArgs, UnmountArgs},
+    cli::{LogArgs, MountArgs, UnmountArgs},
     command::{block_on, print, print_line, with_flags},
     config::LogConfig,
     join, log,
@@ -152,7 +152,7 @@ fn options(args: &MountArgs) -> MountOptions {
 /// Has a node again that ended: one that this user started for an origin. Others come back by whoever runs them.
 fn revive(source: &str, args: &MountArgs) -> fodder_fuse::Revive {
     let (source, refresh) = (source.to_owned(), args.refresh);
-    let node = NodeArgs { addr: args.node.addr.clone(), cache_dir: args.node.cache_dir.clone() };
+    let node = args.node.clone();
     Box::new(move || {
         if node.addr.is_some() || !crate::config::is_origin(&source) {
             return;

@@ -37,7 +37,7 @@ pub async fn join_or_start(args: &NodeArgs) -> Result<Client> {
         };
         // Whoever lost the race lets the winner come up before it tries again.
         if ended && Instant::now() >= next_start {
-            started = Some(Started::new(&dir)?);
+            started = Some(Started::new(&dir, args)?);
             next_start = Instant::now() + Duration::from_millis(500);
         }
         if Instant::now() > deadline {
@@ -59,7 +59,7 @@ struct Started {
 }
 
 impl Started {
-    fn new(dir: &Path) -> Result<Self> {
+    fn new(dir: &Path, args: &NodeArgs) -> Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -73,6 +73,7 @@ impl Started {
             .arg(dir)
             .arg("--log-file")
             .arg(log_path(dir))
+            .args(args.cache_size.iter().flat_map(|size| ["--cache-size".to_owned(), size.to_string()]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr)

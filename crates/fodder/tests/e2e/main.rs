@@ -13,3 +13,4 @@ mod job;
 mod mount;
 mod program;
 mod promises;
+mod warm;

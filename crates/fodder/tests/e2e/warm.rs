@@ -1,0 +1,5 @@
+//! `fodder warm` against a running node and without one.
+
+mod example;
+mod mounted;
+mod run;

@@ -1,0 +1,24 @@
+//! Warming what a mount shows.
+
+use crate::{
+    mount::{Place, can_mount},
+    program::{fodder, run},
+};
+
+#[test]
+fn a_directory_of_a_mount_is_warmed_through_its_node() {
+    if !can_mount("a_directory_of_a_mount_is_warmed_through_its_node") {
+        return;
+    }
+    let place = Place::new();
+    for path in ["train/a", "train/b", "val/c"] {
+        place.put(path, &[7; 1000]);
+    }
+    let node = place.node(&[]);
+    let cache = place.cache();
+    run(fodder().args(["mount", "data"]).arg(place.mnt()).arg("--cache-dir").arg(&cache)).good();
+    let text = run(fodder().arg("warm").arg(place.mnt().join("train")).arg("--cache-dir").arg(&cache)).good().text();
+    assert!(text.starts_with("complete: 2 files"), "{text}");
+    assert_eq!(node.status()["datasets"].as_array().unwrap().len(), 1, "the mount was not taken for an origin");
+    run(fodder().arg("unmount").arg(place.mnt())).good();
+}
