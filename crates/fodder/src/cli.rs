@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and the help a person reads. Knows nothing of what a command does.
 
+mod bench;
 mod mount;
 mod serve;
 mod sim;
@@ -8,6 +9,7 @@ mod warm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+pub use bench::{BenchCommand, BenchReadArgs};
 pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
 pub use serve::{ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
@@ -178,6 +180,9 @@ Example:
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Measure how fast directories are read.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Try policies on a synthetic job or a trace: hit ratios beside what is possible.
     Sim(Box<SimArgs>),
     /// See it work: three epochs over slow storage, with and without the cache.

@@ -1,5 +1,6 @@
 //! The commands, one file each: convert, ask the node, print. Nothing here decides what a node does.
 
+mod bench;
 mod completions;
 mod config;
 mod datasets;
@@ -38,6 +39,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Mount(args) => return mount::run(&args, &cli.log),
         Command::Unmount(args) => return mount::unmount(&args),
         Command::Demo(args) => return demo::run(&args),
+        Command::Bench(command) => return bench::run(&command),
         Command::Sim(args) => return sim::run(&args),
         Command::Config(command) => return config::run(&command, &cli.log),
         Command::Completions { shell } => return completions::run(shell),
@@ -60,6 +62,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             | Command::Mount(_)
             | Command::Unmount(_)
             | Command::Demo(_)
+            | Command::Bench(_)
             | Command::Sim(_)
             | Command::Config(_)
             | Command::Completions { .. } => {

@@ -1,6 +1,7 @@
 //! The real program, end to end: real nodes on free ports, in directories of their own.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bench;
 mod cli_bad_input;
 mod cli_config;
 mod cli_demo;

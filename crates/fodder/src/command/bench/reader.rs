@@ -1,0 +1,125 @@
+//! One reader of a directory: it goes on where it was when its turn comes again.
+
+use super::{files::Files, histogram::Histogram};
+use crate::cli::BenchReadArgs;
+use anyhow::{Context, Result};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    time::Instant,
+};
+
+/// Files that a reader keeps open.
+const MAX_OPEN: usize = 64;
+
+/// How a reader reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Chunk by chunk, one file after the other.
+    Sequential,
+    /// Chunks anywhere.
+    Random,
+    /// Whole files, opened and closed.
+    Whole { random: bool },
+}
+
+/// One reader, what it has measured, and where it is.
+pub(super) struct Reader {
+    way: Way,
+    buffer: Vec<u8>,
+    dice: SmallRng,
+    open: BTreeMap<usize, File>,
+    file: usize,
+    offset: u64,
+    pub(super) times: Histogram,
+    pub(super) bytes: u64,
+    /// Files of which it has read something.
+    pub(super) touched: Vec<bool>,
+}
+
+impl Reader {
+    /// One of many, who begin at different files.
+    pub(super) fn new(number: usize, files: &Files, args: &BenchReadArgs) -> Self {
+        let way = match (args.small, args.random) {
+            (true, random) => Way::Whole { random },
+            (false, true) => Way::Random,
+            (false, false) => Way::Sequential,
+        };
+        let count = files.files.len();
+        Self {
+            way,
+            buffer: vec![0; args.chunk as usize],
+            dice: SmallRng::seed_from_u64(number as u64),
+            open: BTreeMap::new(),
+            file: number * count / args.readers as usize,
+            offset: 0,
+            times: Histogram::default(),
+            bytes: 0,
+            touched: vec![false; count],
+        }
+    }
+
+    /// Reads until it is time.
+    pub(super) fn read_until(&mut self, files: &Files, end: Instant) -> Result<()> {
+        loop {
+            self.choose(files);
+            let began = Instant::now();
+            if began >= end {
+                return Ok(());
+            }
+            let read = self.operation(files);
+            let bytes = read.with_context(|| format!("cannot read {}", files.path(self.file).display()))?;
+            self.times.add(began.elapsed());
+            self.bytes += bytes;
+            self.touched[self.file] = true;
+            self.advance(files, bytes);
+        }
+    }
+
+    /// Where the next operation is, for one who jumps.
+    fn choose(&mut self, files: &Files) {
+        if matches!(self.way, Way::Random | Way::Whole { random: true }) {
+            self.file = self.dice.random_range(0..files.files.len());
+            let chunks = files.files[self.file].1.div_ceil(self.buffer.len() as u64);
+            self.offset = self.dice.random_range(0..chunks) * self.buffer.len() as u64;
+        }
+    }
+
+    fn operation(&mut self, files: &Files) -> io::Result<u64> {
+        if let Way::Whole { .. } = self.way {
+            return self.read_whole(files);
+        }
+        if self.open.len() >= MAX_OPEN && !self.open.contains_key(&self.file) {
+            self.open.clear();
+        }
+        let file = match self.open.entry(self.file) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => place.insert(File::open(files.path(self.file))?),
+        };
+        file.read_at(&mut self.buffer, self.offset).map(|n| n as u64)
+    }
+
+    fn read_whole(&mut self, files: &Files) -> io::Result<u64> {
+        let mut file = File::open(files.path(self.file))?;
+        let mut bytes = 0;
+        loop {
+            match file.read(&mut self.buffer)? {
+                0 => return Ok(bytes),
+                n => bytes += n as u64,
+            }
+        }
+    }
+
+    /// Where the next operation is, for one who does not jump. A file that is shorter than it was ends where it ends.
+    fn advance(&mut self, files: &Files, bytes: u64) {
+        self.offset += bytes;
+        if self.way != Way::Random && (bytes == 0 || self.offset >= files.files[self.file].1) {
+            self.open.remove(&self.file);
+            self.file = (self.file + 1) % files.files.len();
+            self.offset = 0;
+        }
+    }
+}
