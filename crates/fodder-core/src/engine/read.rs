@@ -200,17 +200,6 @@ impl Dataset {
         reply
     }
 
-    /// A read was answered.
-    fn answered(&self, object: ObjectSlot, range: Range<u64>, source: Source) {
-        self.counters.served(source, range.end - range.start);
-        let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) else { return };
-        let objects = self.objects.load();
-        let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
-        let pieces = first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32;
-        let size = objects.size(object);
-        recording.read(number, pieces, |piece| (size - u64::from(piece - first) * piece_bytes).min(piece_bytes) as u32);
-    }
-
     async fn gather(
         self: &Arc<Self>,
         object: ObjectSlot,

@@ -3,7 +3,8 @@
 //! Whoever reads only appends a few bytes to a buffer; a thread of its own writes them to the file. A file that cannot
 //! take them costs the record, and never a read. What must not be here: the format, which is the simulator's.
 
-use crate::{Error, Result};
+use super::{Dataset, Source};
+use crate::{Error, Result, id::ObjectSlot};
 use fodder_policy::sim::trace::Recorder;
 use parking_lot::{Condvar, Mutex};
 use std::{
@@ -114,6 +115,19 @@ impl Recording {
                 return;
             }
         }
+    }
+}
+
+impl Dataset {
+    /// A read was answered: it is counted, and written down if that was asked for.
+    pub(super) fn answered(&self, object: ObjectSlot, range: Range<u64>, source: Source) {
+        self.counters.served(source, range.end - range.start);
+        let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) else { return };
+        let objects = self.objects.load();
+        let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
+        let pieces = first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32;
+        let size = objects.size(object);
+        recording.read(number, pieces, |piece| (size - u64::from(piece - first) * piece_bytes).min(piece_bytes) as u32);
     }
 }
 
