@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod bits;
 pub mod error;
 pub mod fetching;

@@ -8,6 +8,7 @@ mod reader;
 mod recorded;
 mod text;
 
+pub(crate) use builder::Builder as TraceBuilder;
 pub use reader::{Choice, Reader};
 pub use recorded::Recorder;
 pub use text::Columns;

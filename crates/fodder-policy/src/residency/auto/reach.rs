@@ -51,3 +51,31 @@ impl Reach {
         self.told.heap_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four epochs over a hundred ids, told in `order` of when they are planned.
+    fn reach(order: impl Fn(u32) -> u32) -> f64 {
+        let mut reach = Reach::default();
+        for epoch in 0..4u64 {
+            for position in 0..100 {
+                let id = order(position);
+                reach.asked(id, (epoch + 1) * 100 + u64::from(id) + 1);
+            }
+            reach.turn();
+        }
+        reach.get()
+    }
+
+    #[test]
+    fn jobs_that_keep_to_their_plans_do_not_reach_ahead() {
+        assert!(reach(|position| position) < 0.02);
+    }
+
+    #[test]
+    fn jobs_that_take_what_is_cached_wherever_it_is_reach_far() {
+        assert!(reach(|position| position * 37 % 100) > 0.2);
+    }
+}

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 
 /// A trace under construction.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub(crate) struct Builder {
     ids: FxHashMap<u64, u32>,
     requests: Vec<u32>,
     /// By id, the greatest that was seen: a cache must hold that.
@@ -19,7 +19,7 @@ pub(super) struct Builder {
 
 impl Builder {
     /// An object was asked for.
-    pub(super) fn request(&mut self, name: u64, bytes: Option<u32>) {
+    pub(crate) fn request(&mut self, name: u64, bytes: Option<u32>) {
         let fresh = self.ids.len() as u32;
         let id = match self.ids.entry(name) {
             Entry::Occupied(known) => *known.get(),
@@ -36,17 +36,17 @@ impl Builder {
     }
 
     /// Objects are worth this from here on, by name.
-    pub(super) fn scores(&mut self, scores: Vec<f32>) {
+    pub(crate) fn scores(&mut self, scores: Vec<f32>) {
         self.scores.push((self.requests.len(), scores));
     }
 
     /// How many requests there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
 
     /// The whole trace.
-    pub(super) fn build(self) -> Trace {
+    pub(crate) fn build(self) -> Trace {
         let alike = self.sizes.windows(2).all(|pair| pair[0] == pair[1]);
         let scores = self.scores.iter().map(|(at, by_name)| {
             let mut by_id = vec![UNSCORED; self.ids.len()];

@@ -1,0 +1,108 @@
+//! Advice for jobs that wait for different things.
+
+use super::*;
+use crate::permutation::Permutation;
+use proptest::prelude::*;
+
+/// A fifth of 5 GB cached, 100 KB items over a full line of 100 MB/s: a job that could take 3,000 items a second.
+pub(super) fn measured() -> Measured {
+    Measured {
+        items_per_second: 1_250.0,
+        cached_items_per_second: 3_000.0,
+        item_bytes: 100_000.0,
+        miss_seconds: 0.064,
+        misses_at_once: 64.0,
+        origin_bytes_per_second: 100e6,
+        dataset_bytes: 5_000_000_000,
+        cache_bytes: 1_000_000_000,
+        hit_ratio: 0.2,
+        policy: Policy::Minio,
+        waits: Waits { storage: 58.0, preprocessing: 2.0, gpu: 40.0 },
+    }
+}
+
+/// Six epochs over 50,000 items of 100 KB.
+pub(super) fn epochs() -> AccessSample {
+    let mut sample = AccessSample::default();
+    for epoch in 0..6 {
+        let order = Permutation::new(50_000, 1, epoch);
+        (0..50_000).filter_map(|position| order.at(position)).for_each(|id| sample.record(id, 100_000));
+    }
+    sample
+}
+
+#[test]
+fn a_job_that_waits_for_storage_is_told_what_helps_most() {
+    let advice = advise(&measured(), &Curves::of(&epochs()));
+    assert_eq!((advice.limit, advice.policy), (Some(Limit::Storage), Some(Policy::Minio)));
+    let expected = "\
+The job waits for storage 58 % of its time, and takes 1250 items/s of the 3000 it takes with everything cached.
+It would be 2.00 times as fast with twice the bandwidth, and 1.34 times as fast with twice the cache.
+
+                          hits     items/s    speed
+now                      0.200        1250    1.00×
+half the cache           0.099        1110    0.89×
+twice the cache          0.402        1672    1.34×
+half the bandwidth       0.200         625    0.50×
+twice the bandwidth      0.200        2500    2.00×
+";
+    assert_eq!(advice.to_string(), expected);
+}
+
+#[test]
+fn a_job_under_the_wrong_policy_is_told_the_right_one() {
+    let lru = Measured { policy: Policy::Lru, hit_ratio: 0.022, items_per_second: 1_022.0, ..measured() };
+    let advice = advise(&lru, &Curves::of(&epochs()));
+    assert_eq!(advice.policy, Some(Policy::Minio));
+    let row = advice.rows.last().expect("there are rows");
+    assert_eq!(row.what, "policy minio");
+    assert!((row.hit_ratio - 0.2).abs() < 0.02 && row.speed > 1.2, "{row:?}");
+}
+
+#[test]
+fn a_job_that_waits_for_the_gpu_is_told_that_half_the_cache_would_do() {
+    let waits = Waits { storage: 1.0, preprocessing: 4.0, gpu: 95.0 };
+    let busy = Measured { items_per_second: 500.0, cached_items_per_second: 505.0, waits, ..measured() };
+    let advice = advise(&busy, &Curves::of(&epochs()));
+    assert_eq!(advice.limit, Some(Limit::Gpu));
+    let expected = [
+        "The job waits for the GPU, and for storage only 1 % of its time: it takes 500 items/s of the 505 it takes with \
+         everything cached.",
+        "Neither more cache nor more bandwidth would make it faster, and half the cache would do.",
+    ];
+    assert_eq!(advice.sentences, expected);
+}
+
+#[test]
+fn a_job_that_waits_for_preprocessing_is_told_so() {
+    let waits = Waits { storage: 30.0, preprocessing: 60.0, gpu: 10.0 };
+    let advice = advise(&Measured { waits, ..measured() }, &Curves::of(&epochs()));
+    assert!(advice.sentences[0].starts_with("The job waits for preprocessing, and for storage only 30 %"));
+    assert!(advice.sentences[1].ends_with("; more preprocessing workers would help first."));
+}
+
+proptest! {
+    #[test]
+    fn no_numbers_make_it_panic_or_say_nonsense(
+        numbers in prop::array::uniform10(prop_oneof![any::<f64>(), 0.0..1e6]),
+        (dataset_bytes, cache_bytes) in any::<(u64, u64)>(),
+    ) {
+        let [a, b, c, d, e, f, g, h, i, j] = numbers;
+        let measured = Measured {
+            items_per_second: a,
+            cached_items_per_second: b,
+            item_bytes: c,
+            miss_seconds: d,
+            misses_at_once: e,
+            origin_bytes_per_second: f,
+            dataset_bytes,
+            cache_bytes,
+            hit_ratio: g,
+            policy: Policy::Auto,
+            waits: Waits { storage: h, preprocessing: i, gpu: j },
+        };
+        let advice = advise(&measured, &Curves::of(&AccessSample::default()));
+        prop_assert!(advice.rows.iter().all(|row| (0.0..=1.0).contains(&row.hit_ratio)), "{:?}", advice);
+        prop_assert!(!advice.to_string().contains("NaN"), "{}", advice);
+    }
+}
