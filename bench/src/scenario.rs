@@ -6,6 +6,7 @@ mod cold_object;
 mod engine_hits;
 mod memory;
 mod restart;
+mod sim;
 
 use crate::{node::NodeArguments, outcome::Outcome};
 use anyhow::Result;
@@ -48,12 +49,21 @@ pub(crate) enum Scenario {
     Memory,
     /// The time to come back to a million cached items.
     Restart,
+    /// Simulated requests a second on one core, over a million items.
+    Sim,
 }
 
 impl Scenario {
     /// Every scenario, in the order they run.
-    pub(crate) const ALL: &[Self] =
-        &[Self::EngineHits, Self::Batches, Self::ColdObject, Self::BytesPerItem, Self::Memory, Self::Restart];
+    pub(crate) const ALL: &[Self] = &[
+        Self::EngineHits,
+        Self::Batches,
+        Self::ColdObject,
+        Self::BytesPerItem,
+        Self::Memory,
+        Self::Restart,
+        Self::Sim,
+    ];
 
     /// How it is written.
     pub(crate) fn name(self) -> &'static str {
@@ -64,6 +74,7 @@ impl Scenario {
             Self::BytesPerItem => "bytes-per-item",
             Self::Memory => "memory",
             Self::Restart => "restart",
+            Self::Sim => "sim",
         }
     }
 
@@ -75,6 +86,7 @@ impl Scenario {
             Self::ColdObject => cold_object::run(setting),
             Self::BytesPerItem => bytes_per_item::run(setting),
             Self::Restart => restart::run(setting),
+            Self::Sim => sim::run(setting),
             Self::Memory => memory::run(setting),
         }?;
         Ok(Outcome::new(self.name(), lines))

@@ -8,6 +8,7 @@ mod cli_demo;
 mod cli_join;
 mod cli_node;
 mod cli_serve;
+mod cli_sim;
 mod crash;
 mod icache;
 mod job;
