@@ -2,7 +2,7 @@
 //!
 //! No call hangs for ever. Connecting takes at most [`Timeouts::connect`]. Calls that answer from memory, and the gap
 //! between two messages of a stream, take at most [`Timeouts::progress`]. Calls that may rightly take long (adding,
-//! refreshing, evicting, verifying) last as long as the node answers pings. What must not be here: retries of calls,
+//! refreshing, evicting, verifying, advising) last as long as the node answers pings. What must not be here: retries of calls,
 //! since only the caller knows which are safe.
 
 mod channel;
@@ -18,6 +18,7 @@ use crate::{
     Address, Error, Result,
     v1::{self, node_client::NodeClient},
 };
+use fodder_policy::advise::Advice;
 use std::{future::Future, sync::Arc, time::Duration};
 use tonic::{Request, Response, Status, transport::Channel};
 
@@ -199,6 +200,12 @@ impl Client {
     pub async fn evict(&self, dataset: &str, prefix: &str) -> Result<v1::EvictReply> {
         let request = v1::EvictRequest { dataset: dataset.into(), prefix: prefix.into() };
         self.peer.long(self.node.clone().evict(request)).await
+    }
+
+    /// What the readers of a dataset wait for, and what would help.
+    pub async fn advise(&self, dataset: &str) -> Result<Advice> {
+        let request = v1::AdviseRequest { dataset: dataset.into() };
+        Ok(self.peer.long(self.node.clone().advise(request)).await?.into())
     }
 
     /// Compares what is cached of a dataset, or of all, with its checksums.

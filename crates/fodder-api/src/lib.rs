@@ -16,6 +16,7 @@
 //! What must not be here: the engine. A client is built without it.
 
 pub mod address;
+mod advice;
 pub mod client;
 pub mod error;
 pub mod frames;

@@ -9,6 +9,7 @@ mod flight;
 mod hold;
 pub mod job;
 mod lock;
+mod meter;
 mod read;
 mod record;
 mod scrub;
@@ -20,6 +21,8 @@ mod stock;
 pub mod warm;
 
 pub use dataset::Dataset;
+pub use fodder_policy::advise::{Advice, Limit, Row as AdviceRow};
+pub use meter::Reader;
 pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};
 
 use crate::{
@@ -154,6 +157,7 @@ impl Engine {
         dataset.refresh_at_intervals();
         dataset.tend_jobs();
         dataset.prefetch();
+        dataset.measure();
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
         Ok(dataset)
     }

@@ -201,6 +201,11 @@ impl node_server::Node for Door {
         Ok(Response::new(v1::EvictReply { pieces: report.pieces, bytes: report.bytes }))
     }
 
+    async fn advise(&self, request: Request<v1::AdviseRequest>) -> Answer<v1::AdviseReply> {
+        let advice = self.dataset(&request.into_inner().dataset)?.advise().await.map_err(refuse)?;
+        Ok(Response::new(advice.into()))
+    }
+
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Answer<v1::VerifyReply> {
         let name = request.into_inner().dataset;
         let datasets = if name.is_empty() { self.engine.datasets() } else { vec![self.dataset(&name)?] };

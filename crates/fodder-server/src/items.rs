@@ -14,7 +14,7 @@ use fodder_api::Delivery;
 use fodder_core::{
     Dataset, Error, Result,
     catalog::Snapshot,
-    engine::{Reply, Source},
+    engine::{Reader, Reply, Source},
 };
 use fodder_policy::serving::Served;
 use futures::{
@@ -104,6 +104,8 @@ pub(crate) struct Items {
     flights: FuturesOrdered<BoxFuture<'static, Arrived>>,
     flight_bytes: u64,
     stream: Option<(Part, BoxStream<'static, Result<Reply>>)>,
+    /// Who waits for them.
+    reader: Arc<Reader>,
     /// An item was not warm: it and those behind it are sent off.
     due: bool,
     /// Hits in a row among those sent off.
@@ -123,6 +125,7 @@ impl Items {
             flights: FuturesOrdered::new(),
             flight_bytes: 0,
             stream: None,
+            reader: Arc::default(),
             due: false,
             warm_run: 0,
         }
@@ -206,8 +209,8 @@ impl Items {
                 return;
             }
             self.flight_bytes += length;
-            let dataset = Arc::clone(&self.dataset);
-            let flight = async move { Arrived { part, reply: dataset.read(place.object, range).await } };
+            let (dataset, reader) = (Arc::clone(&self.dataset), Arc::clone(&self.reader));
+            let flight = async move { Arrived { part, reply: dataset.read_for(reader, place.object, range).await } };
             self.flights.push_back(flight.boxed());
             self.advance();
         }

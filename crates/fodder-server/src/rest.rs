@@ -72,6 +72,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/api/v1/datasets/{name}/refresh", post(dataset::refresh)),
         ("/api/v1/datasets/{name}/evict", post(dataset::evict)),
         ("/api/v1/datasets/{name}/verify", post(dataset::verify)),
+        ("/api/v1/datasets/{name}/advice", get(dataset::advice)),
         ("/api/v1/datasets/{name}/objects", get(object::list)),
         ("/api/v1/datasets/{name}/objects/{*path}", get(object::object)),
         ("/api/v1/datasets/{name}/items/{id}", get(object::item)),

@@ -122,6 +122,18 @@ Example:
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Say what a job waits for, and what more cache, more bandwidth or another policy would do.
+    #[command(after_help = ADVISE_HELP)]
+    Advise {
+        /// Which dataset.
+        dataset: String,
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
     /// List, add or remove the datasets of a running node.
     #[command(subcommand)]
     Datasets(DatasetsCommand),
@@ -198,6 +210,15 @@ Examples:
   fodder get imagenet train/dog/1.jpg | file -    a file by its path
   fodder get imagenet big.bin --offset 1MiB --length 64KiB | xxd
   fodder get s3://bucket/imagenet train/dog/1.jpg > 1.jpg";
+
+const ADVISE_HELP: &str = "\
+The node measures while a job reads: how fast it takes items, how long its readers wait for the
+origin, what the origin gives, and a sample of what is asked for. Ask while the job runs, best in
+its second epoch or later. What the job does with the items it has, preprocessing or computing,
+looks alike from here; if it waits in its own data loader, that is preprocessing.
+
+Example:
+  fodder advise imagenet";
 
 /// Changes of a running node's datasets.
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! The commands, one file each: convert, ask the node, print. Nothing here decides what a node does.
 
+mod advise;
 mod bench;
 mod completions;
 mod config;
@@ -51,6 +52,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
             Command::Status { json, node } => status::run(json, &node).await,
             Command::Jobs { dataset, json, node } => jobs::run(dataset.as_deref(), json, &node).await,
+            Command::Advise { dataset, json, node } => advise::run(&dataset, json, &node).await,
             Command::Datasets(command) => datasets::run(command).await,
             Command::Get { dataset, item, offset, length, node } => {
                 get::run(&dataset, &item, offset..length.map_or(u64::MAX, |n| offset.saturating_add(n)), &node).await

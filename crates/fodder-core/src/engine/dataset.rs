@@ -6,6 +6,7 @@ use super::{
     flight::Flights,
     hold::Reason,
     job::{Notices, Prefetcher, State},
+    meter::Meter,
     shared::Shared,
     space::Space,
     staging::Staging,
@@ -48,6 +49,7 @@ pub struct Dataset {
     pub(super) stocks: Vec<(Arc<Space>, Arc<Stock>)>,
     pub(super) flights: Arc<Flights>,
     pub(super) counters: Counters,
+    pub(super) meter: Meter,
     pub(super) jobs: Arc<State>,
     pub(super) prefetcher: Arc<Prefetcher>,
     pub(super) staging: Staging,
@@ -90,6 +92,7 @@ impl Dataset {
             stocks,
             flights: Arc::default(),
             counters: Counters::default(),
+            meter: Meter::default(),
             jobs: Arc::new(jobs),
             prefetcher: Arc::new(Prefetcher::new(strategy, prefetches)),
             staging: Staging::new(shared.budget.total_bytes() / STAGING_PART),
@@ -134,6 +137,15 @@ impl Dataset {
 
     /// Hands out an object that is whole in one tier, on this thread, which may wait for the disk.
     pub fn try_lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
+        let lease = self.lease_now(object)?;
+        if lease.is_some() {
+            self.meter.read(self.pieces_of(object), |piece| self.piece_len(PieceId(piece)));
+            self.meter.leased(self.objects.load().size(object));
+        }
+        Ok(lease)
+    }
+
+    fn lease_now(&self, object: ObjectSlot) -> Result<Option<Lease>> {
         for (_, stock) in &self.stocks {
             if let Some(lease) = stock.shelf.lease(object)? {
                 stock.hit(self.pieces_of(object));
@@ -145,23 +157,21 @@ impl Dataset {
 
     /// Hands out the whole object as a sealed file, fetching what is missing. [`Error::Full`] if the cache does not keep it.
     pub async fn lease(self: &Arc<Self>, object: ObjectSlot) -> Result<Lease> {
-        if let Some(lease) = self.lease_on_disk_thread(object).await? {
+        let dataset = Arc::clone(self);
+        if let Some(lease) = self.shared.reads.run(move || dataset.try_lease(object)).await?? {
             return Ok(lease);
         }
         let size = self.objects().size(object);
         self.read_stream(object, 0..size).try_for_each(|_| async { Ok(()) }).await?;
         self.flights.landed_all(self.pieces_of(object)).await;
-        self.lease_on_disk_thread(object).await?.ok_or_else(|| {
+        let dataset = Arc::clone(self);
+        let lease = self.shared.reads.run(move || dataset.lease_now(object)).await??;
+        lease.ok_or_else(|| {
             let path = self.objects().path(object);
             Error::Full(format!(
                 "{path:?} ({size} bytes) is not kept whole in one tier; raise the cache size, or read it"
             ))
         })
-    }
-
-    async fn lease_on_disk_thread(self: &Arc<Self>, object: ObjectSlot) -> Result<Option<Lease>> {
-        let dataset = Arc::clone(self);
-        self.shared.reads.run(move || dataset.try_lease(object)).await?
     }
 
     /// How much of an object is cached, and in which tier if one has all of it.

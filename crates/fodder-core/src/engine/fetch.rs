@@ -85,7 +85,9 @@ impl Dataset {
         let objects = self.objects();
         let (path, version) = (objects.path(flight.object), objects.version(flight.object));
         self.counters.origin_requests.fetch_add(1, Relaxed);
+        let fetching = self.meter.fetch();
         let mut body = self.origin.get(&path, &version, flight.range.clone()).await?;
+        fetching.answered();
         let mut chunk = Bytes::new();
         for index in 0..flight.len() {
             let range = flight.segment_range(index);

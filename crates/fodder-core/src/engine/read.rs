@@ -5,6 +5,7 @@ use super::{
     dataset::Dataset,
     flight::{Leg, Stretch, Waiter},
     hold::Reason,
+    meter::Reader,
 };
 use crate::{
     Error, Result,
@@ -37,9 +38,10 @@ enum Part {
     Flying { range: Range<u64>, waiter: Waiter, source: Source },
 }
 
-/// What a read waited for, to be told when it was slow.
+/// What a read waited for, to be told when it was slow; and for whom.
 #[derive(Debug, Default)]
 struct Waits {
+    reader: Arc<Reader>,
     budget: Duration,
     disk: Duration,
     origin: Duration,
@@ -70,6 +72,16 @@ impl Dataset {
 
     /// Reads a range of an object of at most [`Dataset::MAX_READ_BYTES`], from the cache or the origin.
     pub async fn read(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<Reply> {
+        self.read_for(Arc::default(), object, range).await
+    }
+
+    /// The same for a reader who has other reads under way.
+    pub async fn read_for(
+        self: &Arc<Self>,
+        reader: Arc<Reader>,
+        object: ObjectSlot,
+        range: Range<u64>,
+    ) -> Result<Reply> {
         self.check(object, &range)?;
         if range.end - range.start > Self::MAX_READ_BYTES {
             return Err(Error::Invalid(format!(
@@ -78,7 +90,7 @@ impl Dataset {
             )));
         }
         let began = Instant::now();
-        let mut waits = Waits::default();
+        let mut waits = Waits { reader, ..Waits::default() };
         let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
         waits.budget = began.elapsed();
         let parts = self.begin(object, range.clone(), permit);
@@ -233,7 +245,7 @@ impl Dataset {
                     }
                 }
                 Part::Flying { range, waiter, source } => {
-                    let _waiting = self.shared.demand.wait();
+                    let _waiting = (self.shared.demand.wait(), self.meter.wait(&waits.reader));
                     segments.extend(waiter.wait(range).await?);
                     waits.origin += began.elapsed();
                     slowest = slowest.max(source);

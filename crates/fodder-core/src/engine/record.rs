@@ -119,15 +119,20 @@ impl Recording {
 }
 
 impl Dataset {
-    /// A read was answered: it is counted, and written down if that was asked for.
+    /// A read was answered: it is counted and sampled, and written down if that was asked for.
     pub(super) fn answered(&self, object: ObjectSlot, range: Range<u64>, source: Source) {
         self.counters.served(source, range.end - range.start);
-        let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) else { return };
         let objects = self.objects.load();
         let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
         let pieces = first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32;
-        let size = objects.size(object);
-        recording.read(number, pieces, |piece| (size - u64::from(piece - first) * piece_bytes).min(piece_bytes) as u32);
+        let bytes = |piece: u32| {
+            let behind = objects.size(object) - u64::from(piece - first) * piece_bytes;
+            behind.min(piece_bytes) as u32
+        };
+        self.meter.read(pieces.clone(), bytes);
+        if let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) {
+            recording.read(number, pieces, bytes);
+        }
     }
 }
 

@@ -86,6 +86,14 @@ impl Space {
         None
     }
 
+    /// How much a stock may hold here: its cap, or a fair share.
+    pub(super) fn share_of(&self, stock: &Stock) -> u64 {
+        match stock.cap_bytes() {
+            u64::MAX => fair_share(self.tier.quota_bytes(), &self.stocks.read()),
+            cap => cap.min(self.tier.quota_bytes()),
+        }
+    }
+
     fn others_give_way(&self, stock: &Arc<Stock>, cost: u64) -> bool {
         let retired = self.stocks.read().iter().find(|other| other.has_retired()).cloned();
         if retired.is_some_and(|other| other.evict_retired()) {

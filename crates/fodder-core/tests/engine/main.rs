@@ -1,6 +1,7 @@
 //! The engine over real origins and real tiers, against naive models.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
+mod advise;
 mod ahead;
 mod change;
 mod flights;

@@ -4,11 +4,11 @@
 use super::{AccessSample, Measured};
 use crate::{
     Policy,
-    sim::{Study, study::Contender},
+    sim::{Study, Trace, study::Contender},
 };
 
-/// Fewer requests than this tell nothing.
-const FEWEST_REQUESTS: usize = 1_000;
+/// Fewer requests than this for what was asked for before tell nothing.
+const FEWEST_REQUESTS: usize = 500;
 /// What another policy must hit more to be worth naming.
 const MARGIN: f64 = 0.01;
 /// Who needs no more than accesses.
@@ -29,21 +29,24 @@ impl Curves {
         let mut trace = sample.trace();
         // The first time that anybody is asked for is no miss of a cache that was there before.
         trace.skip = trace.requests.len() / 2;
-        let study = (trace.requests.len() >= FEWEST_REQUESTS).then(|| Study::of_trace(trace));
+        let study = (again(&trace) >= FEWEST_REQUESTS).then(|| Study::of_trace(trace));
         Self { study, scale: sample.share() / sample.bytes().max(1) as f64 }
     }
 
     /// The share of bytes that would hit with `cache` times the cache and some policy: what is measured, and the
-    /// difference that the sample shows. Without a sample hits grow with the cache, as they do over epochs.
+    /// difference that the sample shows. Before anything was asked for twice hits grow with the cache, as over epochs.
     pub(super) fn hit_ratio(&self, measured: &Measured, cache: f64, policy: Policy) -> f64 {
         let bytes = measured.cache_bytes as f64;
         let seen = measured.hit_ratio.clamp(0.0, 1.0);
+        if cache == 1.0 && policy == measured.policy {
+            return seen;
+        }
         if bytes * cache >= measured.dataset_bytes as f64 {
             return 1.0;
         }
         let change = match (self.run(policy, bytes * cache), self.run(measured.policy, bytes)) {
             (Some(then), Some(now)) => then - now,
-            _ if policy == measured.policy => seen * cache - seen,
+            _ if policy == measured.policy => (cache - 1.0) * bytes / measured.dataset_bytes.max(1) as f64,
             _ => 0.0,
         };
         (seen + change).clamp(0.0, 1.0)
@@ -67,6 +70,13 @@ impl Curves {
         let cached = (cache_bytes * self.scale).min(1.0);
         Some(self.study.as_ref()?.run(Contender::Policy(policy), cached).byte_hit_ratio())
     }
+}
+
+/// Requests that count and are for something that was asked for before.
+fn again(trace: &Trace) -> usize {
+    let mut seen = vec![false; trace.items as usize];
+    let again = trace.requests.iter().map(|id| std::mem::replace(&mut seen[*id as usize], true));
+    again.skip(trace.skip).filter(|again| *again).count()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use crate::{
     permutation::mix,
     sim::{Trace, trace::TraceBuilder},
 };
-use rustc_hash::FxHashMap;
-use std::collections::{BTreeSet, VecDeque};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How many ids are sampled at most, and how many of their requests are kept.
 const MAX_IDS: usize = 1 << 13;
@@ -20,8 +20,9 @@ const MAX_REQUESTS: usize = 1 << 17;
 pub struct AccessSample {
     /// Who hashes below this is sampled.
     threshold: u64,
-    /// The hashes and ids of those that are.
-    ids: BTreeSet<(u64, u32)>,
+    /// Those that are, and the same by their hashes, the highest first.
+    ids: FxHashSet<u32>,
+    by_hash: BinaryHeap<(u64, u32)>,
     /// Their last requests, the oldest first: ids and bytes. Some are of ids that have dropped out since.
     requests: VecDeque<(u32, u32)>,
     max_ids: usize,
@@ -36,7 +37,14 @@ impl Default for AccessSample {
 
 impl AccessSample {
     fn with_bounds(max_ids: usize, max_requests: usize) -> Self {
-        Self { threshold: u64::MAX, ids: BTreeSet::new(), requests: VecDeque::new(), max_ids, max_requests }
+        Self {
+            threshold: u64::MAX,
+            ids: FxHashSet::default(),
+            by_hash: BinaryHeap::new(),
+            requests: VecDeque::new(),
+            max_ids,
+            max_requests,
+        }
     }
 
     /// An id of so many bytes was asked for. Mostly nothing happens.
@@ -48,12 +56,26 @@ impl AccessSample {
         }
     }
 
+    /// Whether an id is sampled while the threshold is such: so that one who shares the sample need not ask it.
+    #[inline]
+    pub fn is_sampled(id: u32, threshold: u64) -> bool {
+        hash(id) < threshold
+    }
+
+    /// Who hashes below this is sampled. It only falls.
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
     fn keep(&mut self, hash: u64, id: u32, bytes: u32) {
-        if self.ids.insert((hash, id))
-            && self.ids.len() > self.max_ids
-            && let Some((highest, _)) = self.ids.pop_last()
-        {
-            self.threshold = highest;
+        if self.ids.insert(id) {
+            self.by_hash.push((hash, id));
+            if self.ids.len() > self.max_ids
+                && let Some((highest, dropped)) = self.by_hash.pop()
+            {
+                self.ids.remove(&dropped);
+                self.threshold = highest;
+            }
         }
         if self.requests.len() == self.max_requests {
             self.requests.pop_front();
@@ -87,7 +109,7 @@ impl AccessSample {
 
     /// Bytes of memory it holds, about.
     pub fn memory_bytes(&self) -> usize {
-        let ids = self.ids.len() * 2 * size_of::<(u64, u32)>();
+        let ids = self.ids.capacity() * 2 * size_of::<u32>() + self.by_hash.capacity() * size_of::<(u64, u32)>();
         size_of::<Self>() + ids + self.requests.capacity() * size_of::<(u32, u32)>()
     }
 }

@@ -1,11 +1,16 @@
 //! The verdict: what the job waits for, what would help most, and the table that shows it.
 
-use super::{Measured, speed::sane};
+use super::{
+    Measured,
+    speed::{sane, storage_share},
+};
 use crate::Policy;
 use std::fmt;
 
 /// What changes by less than this share is no change.
 const NOTICED: f64 = 0.02;
+/// What is said of everything cached where the cache is large enough.
+const ROOM: &str = " (there is room: it comes with the first epoch, or with fodder warm)";
 
 /// What a job waits for most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -13,6 +18,8 @@ const NOTICED: f64 = 0.02;
 pub enum Limit {
     /// Items to come from the origin.
     Storage,
+    /// Its own work: preprocessing or the GPU, which cannot be told apart.
+    Own,
     /// Items to be made into batches.
     Preprocessing,
     /// The GPU: data is always ready.
@@ -23,6 +30,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Storage => "storage",
+            Self::Own => "preprocessing or the GPU",
             Self::Preprocessing => "preprocessing",
             Self::Gpu => "the GPU",
         })
@@ -34,12 +42,12 @@ impl fmt::Display for Limit {
 pub struct Row {
     /// What is changed.
     pub what: String,
-    /// The share of bytes that hits.
+    /// The share of bytes that need not come from the origin.
     pub hit_ratio: f64,
-    /// Items a second that the job takes.
-    pub items_per_second: f64,
+    /// Items a second that the job takes. None where it cannot be told.
+    pub items_per_second: Option<f64>,
     /// The same in terms of what it takes now.
-    pub speed: f64,
+    pub speed: Option<f64>,
 }
 
 /// What to do, and why.
@@ -47,11 +55,11 @@ pub struct Row {
 pub struct Advice {
     /// What the job waits for most. None where its time was not measured.
     pub limit: Option<Limit>,
-    /// The share of its time that it waits for storage.
+    /// The share of its readers' time that they wait for storage.
     pub storage_share: f64,
     /// How it is, and what to do.
     pub sentences: [String; 2],
-    /// As it is now, then each change.
+    /// As it is now, then each change; nothing where nothing was measured.
     pub rows: Vec<Row>,
     /// The policy that hits most. None where too little was seen to tell.
     pub policy: Option<Policy>,
@@ -62,87 +70,125 @@ pub struct Advice {
 pub(super) struct Case {
     pub(super) what: String,
     pub(super) hit_ratio: f64,
-    pub(super) items_per_second: f64,
+    pub(super) items_per_second: Option<f64>,
 }
 
 impl Advice {
     /// `now` is how the job should do as things are, which need not be what was measured: changes are told as multiples.
     pub(super) fn new(measured: &Measured, now: Case, changes: Vec<Case>, policy: Option<Policy>) -> Self {
         let taken = sane(measured.items_per_second);
+        let expected = now.items_per_second.filter(|expected| *expected > 0.0);
         let row = |case: Case| {
-            let speed = if now.items_per_second > 0.0 { case.items_per_second / now.items_per_second } else { 1.0 };
-            Row { what: case.what, hit_ratio: case.hit_ratio, items_per_second: taken * speed, speed }
+            let speed = case.items_per_second.zip(expected).map(|(then, now)| then / now);
+            let speed = speed.filter(|speed| (speed + taken * speed).is_finite());
+            Row {
+                what: case.what,
+                hit_ratio: case.hit_ratio,
+                items_per_second: speed.map(|speed| taken * speed),
+                speed,
+            }
         };
-        let rows: Vec<Row> = [now.clone()].into_iter().chain(changes).map(row).collect();
+        let rows: Vec<Row> = [now].into_iter().chain(changes).map(row).collect();
         let (limit, storage_share) = limit(measured);
-        let sentences = [how_it_is(measured, limit, storage_share), what_to_do(&rows, limit)];
+        let sentences = [how_it_is(measured, limit, storage_share), what_to_do(measured, &rows, limit)];
         Self { limit, storage_share, sentences, rows, policy }
+    }
+
+    /// What to do where nothing was measured yet.
+    pub fn nothing_measured(dataset: &str) -> Self {
+        let sentences = [
+            format!("Nothing of dataset {dataset:?} was read since the node started."),
+            "Let the job run, for an epoch if that is short enough, and ask again.".into(),
+        ];
+        Self { limit: None, storage_share: 0.0, sentences, rows: Vec::new(), policy: None }
     }
 }
 
 /// What takes most of the job's time, and the share that storage takes.
 fn limit(measured: &Measured) -> (Option<Limit>, f64) {
+    let Some(storage_share) = storage_share(measured) else { return (None, 0.0) };
     let waits = measured.waits;
-    let shares = [
-        (sane(waits.storage), Limit::Storage),
-        (sane(waits.preprocessing), Limit::Preprocessing),
-        (sane(waits.gpu), Limit::Gpu),
+    let times = [
+        (waits.storage, Limit::Storage),
+        (waits.own, Limit::Own),
+        (waits.preprocessing, Limit::Preprocessing),
+        (waits.gpu, Limit::Gpu),
     ];
-    let all: f64 = shares.iter().map(|(seconds, _)| seconds).sum();
-    if all <= 0.0 {
-        return (None, 0.0);
-    }
-    let most = shares.iter().max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, limit)| *limit);
-    (most, shares[0].0 / all)
+    let most = times.into_iter().max_by(|(a, _), (b, _)| sane(*a).total_cmp(&sane(*b)));
+    (most.map(|(_, limit)| limit), storage_share)
 }
 
 fn how_it_is(measured: &Measured, limit: Option<Limit>, storage_share: f64) -> String {
-    let (now, cached) = (sane(measured.items_per_second), sane(measured.cached_items_per_second));
-    let speed = format!("{now:.0} items/s of the {:.0} it takes with everything cached", cached.max(now));
+    let now = sane(measured.items_per_second);
+    let speed = match measured.cached_items_per_second.map(|cached| sane(cached).max(now)) {
+        Some(cached) => format!("{} items/s of the {} it takes with everything cached", rate(now), rate(cached)),
+        None => format!("{} items/s, and was not seen yet with everything cached", rate(now)),
+    };
     let percent = storage_share * 100.0;
     match limit {
         None => format!("The job takes {speed}."),
         Some(Limit::Storage) => format!("The job waits for storage {percent:.0} % of its time, and takes {speed}."),
+        Some(Limit::Own) => format!(
+            "The job waits for storage only {percent:.0} % of its time, and else for its own preprocessing or its GPU, \
+             which look alike from here: it takes {speed}."
+        ),
         Some(other) => {
             format!("The job waits for {other}, and for storage only {percent:.0} % of its time: it takes {speed}.")
         }
     }
 }
 
-fn what_to_do(rows: &[Row], limit: Option<Limit>) -> String {
-    let helps = rows.iter().skip(1).filter(|row| row.speed > 1.0 + NOTICED);
-    let mut helps: Vec<&Row> = helps.collect();
-    helps.sort_by(|a, b| b.speed.total_cmp(&a.speed));
-    let said: Vec<String> =
-        helps.iter().map(|row| format!("{:.2} times as fast with {}", row.speed, row.what)).collect();
-    let half = rows.iter().find(|row| row.what == super::HALF_THE_CACHE);
-    let still = half.is_some_and(|half| half.speed > 1.0 - NOTICED);
+fn what_to_do(measured: &Measured, rows: &[Row], limit: Option<Limit>) -> String {
+    let is_more = |row: &Row| row.what != super::HALF_THE_CACHE;
+    let gain = |row: &Row| row.speed.filter(|speed| *speed > 1.0 + NOTICED && is_more(row));
+    let mut helps: Vec<(f64, &str)> = rows.iter().filter_map(|row| Some((gain(row)?, row.what.as_str()))).collect();
+    helps.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let most = if measured.cached_items_per_second.is_some() { "" } else { "up to " };
+    let said = helps.iter().map(|(speed, what)| match *what {
+        super::ALL_CACHED => format!("{most}{speed:.2} times as fast with {what}{ROOM}"),
+        what => format!("{most}{speed:.2} times as fast with {what}"),
+    });
+    let said: Vec<String> = said.collect();
     match said.as_slice() {
-        [] if still => {
-            "Neither more cache nor more bandwidth would make it faster, and half the cache would do.".into()
-        }
-        [] => "Neither more cache nor more bandwidth would make it faster, but half the cache would make it slower."
-            .into(),
+        [] => format!("Neither more cache nor more bandwidth would make it faster{}.", half_the_cache(rows)),
         [one] => format!("It would be {one}{}.", aside(limit)),
         [first @ .., last] => format!("It would be {}, and {last}{}.", first.join(", "), aside(limit)),
     }
 }
 
-/// What to bear in mind where storage is not what the job waits for.
-fn aside(limit: Option<Limit>) -> String {
-    match limit {
-        Some(Limit::Preprocessing) => "; more preprocessing workers would help first".into(),
-        _ => String::new(),
+/// What half the cache would do, where more would do nothing.
+fn half_the_cache(rows: &[Row]) -> &'static str {
+    match rows.iter().find(|row| row.what == super::HALF_THE_CACHE).and_then(|half| half.speed) {
+        Some(speed) if speed > 1.0 - NOTICED => ", and half the cache would do",
+        Some(_) => ", but half the cache would make it slower",
+        None => "; what less would cost cannot be told before something was missed",
     }
+}
+
+/// What to bear in mind where storage is not what the job waits for.
+fn aside(limit: Option<Limit>) -> &'static str {
+    match limit {
+        Some(Limit::Preprocessing) => "; more preprocessing workers would help first",
+        _ => "",
+    }
+}
+
+/// Items a second, to three places or so.
+fn rate(items_per_second: f64) -> String {
+    if items_per_second < 10.0 { format!("{items_per_second:.1}") } else { format!("{items_per_second:.0}") }
 }
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n{}\n", self.sentences[0], self.sentences[1])?;
-        writeln!(f, "{:<22}{:>8}{:>12}{:>9}", "", "hits", "items/s", "speed")?;
-        for row in &self.rows {
-            let Row { what, hit_ratio, items_per_second, speed } = row;
-            writeln!(f, "{what:<22}{hit_ratio:>8.3}{items_per_second:>12.0}{:>8.2}×", speed)?;
+        writeln!(f, "{}\n{}", self.sentences[0], self.sentences[1])?;
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n{:<22}{:>8}{:>12}{:>9}", "", "hits", "items/s", "speed")?;
+        for Row { what, hit_ratio, items_per_second, speed } in &self.rows {
+            let items = items_per_second.map_or("?".into(), rate);
+            let speed = speed.map_or("?".into(), |speed| format!("{speed:.2}×"));
+            writeln!(f, "{what:<22}{hit_ratio:>8.3}{items:>12}{speed:>9}")?;
         }
         Ok(())
     }

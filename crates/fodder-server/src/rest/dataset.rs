@@ -12,7 +12,7 @@ use axum::{
 use fodder_core::{
     catalog::RefreshReport,
     config::DatasetConfig,
-    engine::{DatasetStatus, EvictReport, VerifyReport},
+    engine::{Advice, DatasetStatus, EvictReport, VerifyReport},
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -107,4 +107,15 @@ pub(super) async fn verify(
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<VerifyReport>, Problem> {
     Ok(Json(app.engine.dataset(&name?)?.verify().await?))
+}
+
+/// What the readers of a dataset wait for, and what more cache, more bandwidth or another policy would do about it.
+#[utoipa::path(get, path = "/api/v1/datasets/{name}/advice", tag = "datasets",
+    params(("name" = String, Path, description = "The dataset")),
+    responses((status = 200, body = describe::Advice), (status = 404, body = super::ProblemBody)))]
+pub(super) async fn advice(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<Advice>, Problem> {
+    Ok(Json(app.engine.dataset(&name?)?.advise().await?))
 }

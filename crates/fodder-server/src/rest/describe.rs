@@ -16,6 +16,7 @@ use utoipa::{OpenApi, ToSchema};
     paths(
         node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status,
         dataset::list, dataset::add, dataset::get, dataset::remove, dataset::refresh, dataset::evict, dataset::verify,
+        dataset::advice,
         object::list, object::object, object::item,
         job::list, job::introduce, job::get, job::leave, job::checkpoint,
         icache::statistic, icache::cache, icache::node, icache::cluster,
@@ -338,6 +339,49 @@ pub(super) struct EvictReport {
     pieces: u64,
     /// Bytes on disk that were freed.
     bytes: u64,
+}
+
+/// What readers wait for, and what would help.
+#[derive(ToSchema)]
+pub(super) struct Advice {
+    /// What they wait for most; null where nothing was measured.
+    limit: Option<Limit>,
+    /// The share of their time that they wait for storage.
+    storage_share: f64,
+    /// How it is, and what to do.
+    #[schema(value_type = Vec<String>, min_items = 2, max_items = 2)]
+    sentences: [String; 2],
+    /// As it is now, then each change; nothing where nothing was measured.
+    rows: Vec<AdviceRow>,
+    /// The policy that hits most; null where too little was seen to tell.
+    policy: Option<Policy>,
+}
+
+/// What readers wait for most.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Limit {
+    /// Items to come from the origin.
+    Storage,
+    /// Their own work: preprocessing or the GPU, which cannot be told apart.
+    Own,
+    /// Items to be made into batches.
+    Preprocessing,
+    /// The GPU: data is always ready.
+    Gpu,
+}
+
+/// How readers would do under one change.
+#[derive(ToSchema)]
+struct AdviceRow {
+    /// What is changed.
+    what: String,
+    /// The share of bytes that need not come from the origin.
+    hit_ratio: f64,
+    /// Items a second that are read; null where it cannot be told.
+    items_per_second: Option<f64>,
+    /// The same in terms of what it is now.
+    speed: Option<f64>,
 }
 
 /// What re-reading the cache found.

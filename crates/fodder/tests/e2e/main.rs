@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bench;
+mod cli_advise;
 mod cli_bad_input;
 mod cli_config;
 mod cli_demo;

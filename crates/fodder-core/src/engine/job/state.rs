@@ -94,6 +94,13 @@ impl State {
         inner.current = snapshot;
     }
 
+    /// How many ranks the jobs have that were heard of lately.
+    pub(in crate::engine) fn ranks_heard_of_within(&self, lately: Duration) -> u32 {
+        let now = self.now();
+        let jobs = self.inner.lock().machine.status(now);
+        jobs.iter().filter(|job| job.silent <= lately).map(|job| job.introduction.world).fold(0, u32::saturating_add)
+    }
+
     /// The jobs, for a look or for what has no effects.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()

@@ -81,3 +81,15 @@ async fn what_is_cached_is_verified_and_evicted_by_prefix() {
     assert_eq!(get(&fixture, "/api/v1/datasets/pets/items/0").await.header("x-fodder-source"), "origin");
     assert!(fixture.engine.dataset("pets").unwrap().stats().origin_requests > origin_requests);
 }
+
+#[tokio::test]
+async fn advice_comes_with_what_was_read() {
+    let fixture = Fixture::new().await;
+    let advice = get(&fixture, "/api/v1/datasets/pets/advice").await.json();
+    assert_eq!((&advice["limit"], &advice["rows"]), (&Value::Null, &json!([])));
+    assert!(advice["sentences"][1].as_str().unwrap().contains("ask again"), "{advice}");
+    assert_eq!(get(&fixture, "/api/v1/datasets/pets/items/0").await.status, StatusCode::OK);
+    let advice = get(&fixture, "/api/v1/datasets/pets/advice").await.json();
+    assert_eq!((&advice["rows"][0]["what"], &advice["rows"][0]["speed"]), (&json!("now"), &json!(1.0)), "{advice}");
+    assert_eq!(get(&fixture, "/api/v1/datasets/cats/advice").await.problem(), "not_found");
+}

@@ -37,9 +37,10 @@ async fn every_route_is_described_and_every_description_is_routed() {
 fn what_the_engine_answers_looks_as_it_is_described() {
     use fodder_core::{
         catalog::RefreshReport,
-        engine::{EvictReport, VerifyReport},
+        engine::{Advice, AdviceRow, EvictReport, VerifyReport},
     };
     let engine = status();
+    let row = AdviceRow { what: String::new(), hit_ratio: 0.0, items_per_second: None, speed: None };
     let value = |value: &dyn erased::Serialize| value.value();
     for (name, value) in [
         ("DatasetStatus", value(&engine.datasets[0])),
@@ -52,6 +53,8 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("RefreshReport", value(&RefreshReport::default())),
         ("EvictReport", value(&EvictReport::default())),
         ("VerifyReport", value(&VerifyReport::default())),
+        ("Advice", value(&Advice::nothing_measured("pets"))),
+        ("AdviceRow", value(&row)),
     ] {
         assert_eq!(fields(&value), properties(name), "{name}");
     }
