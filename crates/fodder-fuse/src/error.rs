@@ -57,6 +57,28 @@ pub(crate) enum Errno {
     Io,
     /// The call does not exist, and the kernel need not ask again.
     NoCall,
+    /// It is no terminal, which programs ask of every file.
+    NotTerminal,
+}
+
+impl Errno {
+    /// The number that stands for it. Exhaustive, so that a new one is decided here.
+    pub(crate) fn raw(self) -> i32 {
+        use rustix::io::Errno as Number;
+        let number = match self {
+            Self::NoEntry => Number::NOENT,
+            Self::Stale => Number::STALE,
+            Self::Denied => Number::ACCESS,
+            Self::IsDirectory => Number::ISDIR,
+            Self::NotDirectory => Number::NOTDIR,
+            Self::NoAttribute => Number::NODATA,
+            Self::Range => Number::RANGE,
+            Self::Io => Number::IO,
+            Self::NoCall => Number::NOSYS,
+            Self::NotTerminal => Number::NOTTY,
+        };
+        number.raw_os_error()
+    }
 }
 
 impl From<&NodeError> for Errno {

@@ -1,294 +1,184 @@
-//! The kernel's side: what fuser hears is asked of the file system, and its answers are said in fuser's words.
+//! The kernel's side: what it asks is asked of the file system, and the answers are written in its words.
 //!
-//! Decides nothing. What must wait is done by workers, with the reply in their hands, so that the threads which read the
-//! kernel's requests go on.
+//! Decides nothing, and knows no transport. What must wait is done by workers, with the reply in their hands, so that the
+//! threads which take the kernel's requests go on.
 
 mod device;
 mod reply;
 
 pub(crate) use device::Device;
+pub(crate) use reply::Reply;
 
 use crate::{
     error::Errno,
     fs::{FileRef, FileSystem, Opened},
     mode::Mode,
     node::Node,
+    wire::{
+        answer::{self, Listing, OpenFlags},
+        greeting::MAX_READ_BYTES,
+        request::{Head, Operation},
+    },
     worker::Workers,
 };
-use fuser::{
-    FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyXattr, Request,
-};
-use reply::{ENTRY, NOTHING_THERE, attr, entry, errno, no_entry};
-use std::{
-    ffi::OsStr,
-    io,
-    os::unix::ffi::OsStrExt,
-    sync::{Arc, OnceLock},
-};
+use std::sync::Arc;
 
-/// What a file system needs of the kernel, where it has it.
-const WANTED: [InitFlags; 8] = [
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    InitFlags::FUSE_HAS_EXPIRE_ONLY,
-    InitFlags::FUSE_NO_EXPORT_SUPPORT,
-];
-
-/// The largest read the kernel asks for.
-const MAX_READ_BYTES: u32 = 1 << 20;
-
-/// How deep file systems may be stacked: a cache on overlayfs, as in a container, needs two.
-const STACK_DEPTH: u32 = 2;
-
-/// What the kernel can do, as it said when it was greeted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Abilities {
-    pub(crate) passthrough: bool,
-    pub(crate) no_open: bool,
+/// Answers the kernel's requests from a file system.
+#[derive(Debug)]
+pub(crate) struct Handler<N> {
+    fs: Arc<FileSystem<N>>,
+    workers: Workers,
 }
 
-/// What the kernel is asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tuning {
-    pub(crate) max_background: u16,
-    pub(crate) congestion_threshold: u16,
-}
-
-/// The adapter. The file system is put in once the kernel has been greeted, before it asks anything.
-pub(crate) struct Adapter<N> {
-    pub(crate) fs: Arc<OnceLock<Arc<FileSystem<N>>>>,
-    pub(crate) abilities: Arc<OnceLock<Abilities>>,
-    pub(crate) tuning: Tuning,
-    pub(crate) workers: Workers,
-}
-
-impl<N: Node> Adapter<N> {
-    fn fs(&self) -> &Arc<FileSystem<N>> {
-        self.fs.get().expect("the session starts after the file system was made")
+impl<N: Node> Handler<N> {
+    pub(crate) fn new(fs: Arc<FileSystem<N>>) -> Self {
+        Self { fs, workers: Workers::default() }
     }
 
     /// Does what may wait where it may.
     fn later(&self, work: impl FnOnce(&FileSystem<N>) + Send + 'static) {
-        let fs = Arc::clone(self.fs());
+        let fs = Arc::clone(&self.fs);
         self.workers.run(move || work(&fs));
     }
-}
 
-fn opened(reply: ReplyOpen, opened: Result<Opened, Errno>) {
-    let Opened { handle, mode } = match opened {
-        Ok(opened) => opened,
-        Err(error) => return reply.error(errno(error)),
-    };
-    let handle = FileHandle(handle);
-    match mode {
-        Mode::Passthrough(file) => {
-            let id = file.id().expect("only files with a number are passed through");
-            // SAFETY: the number is the kernel's for a file that stays registered as long as the handle's `Backing`, and
-            // it is taken out of fuser's hands again below, so that it is not given back twice.
-            #[allow(unsafe_code, reason = "fuser's own numbers cannot be shared by handles without its reply")]
-            let id = unsafe { reply.wrap_backing(id) };
-            reply.opened_passthrough(handle, FopenFlags::FOPEN_NOFLUSH, &id);
-            id.into_raw();
+    /// Takes a request that is not answered; false if it must be.
+    pub(crate) fn hear(&self, head: Head, operation: Operation<'_>) -> bool {
+        match operation {
+            Operation::Forget { times } => self.fs.forget(head.ino, times),
+            Operation::ForgetMany(forgotten) => forgotten.for_each(|(ino, times)| self.fs.forget(ino, times)),
+            Operation::Interrupt => {}
+            _ => return false,
         }
-        Mode::Direct => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH),
-        Mode::Cached => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH),
+        true
     }
-}
 
-fn xattr(reply: ReplyXattr, room: u32, value: Result<Vec<u8>, Errno>) {
-    match value {
-        Err(error) => reply.error(errno(error)),
-        Ok(value) if room == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > room as usize => reply.error(errno(Errno::Range)),
-        Ok(value) => reply.data(&value),
-    }
-}
-
-impl<N: Node> Filesystem for Adapter<N> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for flag in WANTED {
-            // A kernel without it is slower, and says so nowhere.
-            let _ = config.add_capabilities(flag);
+    /// Answers a request, at once or later. Never waits.
+    pub(crate) fn handle<R: Reply>(&self, head: Head, operation: Operation<'_>, reply: R) {
+        let Head { ino, .. } = head;
+        match operation {
+            Operation::Lookup { name } => {
+                let name = name.to_vec();
+                self.later(move |fs| match fs.lookup(ino, &name) {
+                    Ok(found) => reply.data(&answer::entry(&found)),
+                    Err(Errno::NoEntry) => reply.data(&answer::no_entry()),
+                    Err(error) => reply.error(error),
+                });
+            }
+            Operation::Attributes => match self.fs.attributes(ino) {
+                Ok(found) => reply.data(&answer::attributes(&found)),
+                Err(error) => reply.error(error),
+            },
+            Operation::Open => self.open(ino, reply),
+            Operation::Read { handle, offset, size } => self.read(ino, handle, offset, size, reply),
+            Operation::Release { handle } => {
+                reply.data(&[]);
+                self.fs.release(handle);
+            }
+            Operation::OpenDirectory => match self.fs.open_directory(ino) {
+                Ok(handle) => {
+                    let flags = OpenFlags::CACHE_DIR.and(OpenFlags::KEEP_CACHE);
+                    reply.data(&answer::opened(handle, flags, 0));
+                }
+                Err(error) => reply.error(error),
+            },
+            Operation::List { handle, cookie, size, plus } => self.list(handle, cookie, size, plus, reply),
+            Operation::ReleaseDirectory { handle } => {
+                reply.data(&[]);
+                self.fs.release_directory(handle);
+            }
+            Operation::FileSystem => reply.data(&answer::file_system(self.fs.size())),
+            Operation::ExtendedAttribute { name, room } => {
+                if !self.fs.has_attribute(name) {
+                    return reply.error(Errno::NoAttribute);
+                }
+                let name = name.to_vec();
+                self.later(move |fs| value(reply, room, fs.attribute(ino, &name)));
+            }
+            Operation::ExtendedAttributes { room } => value(reply, room, self.fs.attribute_names(ino)),
+            Operation::Control => reply.error(Errno::NotTerminal),
+            Operation::Destroy => reply.data(&[]),
+            // The kernel then asks no more: flushes nothing, and looks for no holes.
+            Operation::ReadLink
+            | Operation::Flush
+            | Operation::Other
+            | Operation::Forget { .. }
+            | Operation::ForgetMany(_)
+            | Operation::Interrupt => reply.error(Errno::NoCall),
         }
-        let passthrough = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
-            && config.set_max_stack_depth(STACK_DEPTH).is_ok();
-        let no_open = config.add_capabilities(InitFlags::FUSE_NO_OPEN_SUPPORT).is_ok();
-        let _ = config.set_max_background(self.tuning.max_background);
-        let _ = config.set_congestion_threshold(self.tuning.congestion_threshold);
-        let _ = config.set_max_write(MAX_READ_BYTES);
-        let _ = self.abilities.set(Abilities { passthrough, no_open });
-        Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let name = name.as_bytes().to_vec();
-        self.later(move |fs| match fs.lookup(parent.0, &name) {
-            Ok(found) => entry(reply, &found),
-            Err(Errno::NoEntry) => no_entry(reply),
-            Err(error) => reply.error(errno(error)),
-        });
-    }
-
-    fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
-        self.fs().forget(ino.0, lookups);
-    }
-
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.fs().attributes(ino.0) {
-            Ok(found) => reply.attr(&ENTRY, &attr(&found)),
-            Err(error) => reply.error(errno(error)),
+    fn open<R: Reply>(&self, ino: u64, reply: R) {
+        if self.fs.settings().immutable {
+            return reply.error(Errno::NoCall);
         }
-    }
-
-    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        if self.fs().settings().immutable {
-            return reply.error(errno(Errno::NoCall));
-        }
-        match self.fs().try_open(ino.0) {
+        match self.fs.try_open(ino) {
             Some(done) => opened(reply, done),
-            None => self.later(move |fs| opened(reply, fs.open(ino.0))),
+            None => self.later(move |fs| opened(reply, fs.open(ino))),
         }
     }
 
-    fn read(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let handle = (!self.fs().settings().immutable).then_some(handle.0);
-        let file = FileRef { ino: ino.0, handle };
-        let mut buffer = Vec::new();
-        match self.fs().try_read(file, offset, size, &mut buffer) {
-            Some(Ok(())) => reply.data(&buffer),
-            Some(Err(error)) => reply.error(errno(error)),
+    fn read<R: Reply>(&self, ino: u64, handle: u64, offset: u64, size: u32, mut reply: R) {
+        let handle = (!self.fs.settings().immutable).then_some(handle);
+        let file = FileRef { ino, handle };
+        let size = size.min(MAX_READ_BYTES as u32);
+        let room = &mut reply;
+        match self.fs.try_read(file, offset, size, move |bytes| room.room(bytes)) {
+            Some(Ok(bytes)) => reply.done(bytes),
+            Some(Err(error)) => reply.error(error),
             None => self.later(move |fs| {
                 let mut reply = Some(reply);
                 fs.read(file, offset, size, &mut |bytes| {
                     let Some(reply) = reply.take() else { return };
                     match bytes {
                         Ok(bytes) => reply.data(bytes),
-                        Err(error) => reply.error(errno(error)),
+                        Err(error) => reply.error(error),
                     }
                 });
             }),
         }
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        reply.ok();
-        self.fs().release(handle.0);
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(errno(Errno::NoCall));
-    }
-
-    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.fs().open_directory(ino.0) {
-            Ok(handle) => {
-                reply.opened(FileHandle(handle), FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, cookie: u64, mut reply: ReplyDirectory) {
+    fn list<R: Reply>(&self, handle: u64, cookie: u64, size: u32, plus: bool, mut reply: R) {
+        let size = (size as usize).min(MAX_READ_BYTES);
         let work = move |fs: &FileSystem<N>| {
-            let listed = fs.entries(handle.0, cookie, false, &mut |child| {
-                reply.add(INodeNo(child.ino), child.cookie, reply::kind(child.kind), child.name)
-            });
-            match listed {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(errno(error)),
-            }
-        };
-        if self.fs().has_entries(handle.0, cookie) { work(self.fs()) } else { self.later(work) }
-    }
-
-    fn readdirplus(&self, _: &Request, _: INodeNo, handle: FileHandle, cookie: u64, mut reply: ReplyDirectoryPlus) {
-        let work = move |fs: &FileSystem<N>| {
-            let listed = fs.entries(handle.0, cookie, true, &mut |child| match &child.attr {
-                Some(found) => {
-                    let number = INodeNo(child.ino);
-                    reply.add(number, child.cookie, child.name, &ENTRY, &attr(found), fuser::Generation(0))
+            let mut listing = Listing::new(reply.room(size));
+            let listed = fs.entries(handle, cookie, plus, &mut |child| match plus {
+                true => {
+                    listing.add_plus(child.attr.as_ref(), child.ino, child.cookie, child.kind, child.name.as_bytes())
                 }
-                // `.` and `..` are not looked up: the kernel knows them.
-                None => reply.add(
-                    INodeNo(0),
-                    child.cookie,
-                    child.name,
-                    &NOTHING_THERE,
-                    &reply::nothing(child.kind),
-                    fuser::Generation(0),
-                ),
+                false => listing.add(child.ino, child.cookie, child.kind, child.name.as_bytes()),
             });
+            let bytes = listing.bytes();
             match listed {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(errno(error)),
+                Ok(()) => reply.done(bytes),
+                Err(error) => reply.error(error),
             }
         };
-        if self.fs().has_entries(handle.0, cookie) { work(self.fs()) } else { self.later(work) }
+        if self.fs.has_entries(handle, cookie) { work(&self.fs) } else { self.later(work) }
     }
+}
 
-    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        reply.ok();
-        self.fs().release_directory(handle.0);
-    }
-
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        // Nothing can be written, so nothing is free, and how much there is is the origin's to say.
-        reply.statfs(0, 0, 0, 0, 0, 4096, 255, 4096);
-    }
-
-    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        if !self.fs().has_attribute(name.as_bytes()) {
-            return reply.error(errno(Errno::NoAttribute));
+fn opened<R: Reply>(reply: R, opened: Result<Opened, Errno>) {
+    let Opened { handle, mode } = match opened {
+        Ok(opened) => opened,
+        Err(error) => return reply.error(error),
+    };
+    let (flags, backing) = match &mode {
+        Mode::Passthrough(file) => {
+            let id = file.id().expect("only files with a number are passed through");
+            (OpenFlags::PASSTHROUGH, id)
         }
-        let name = name.as_bytes().to_vec();
-        self.later(move |fs| xattr(reply, size, fs.attribute(ino.0, &name)));
-    }
+        Mode::Direct => (OpenFlags::DIRECT_IO, 0),
+        Mode::Cached => (OpenFlags::KEEP_CACHE, 0),
+    };
+    reply.data(&answer::opened(handle, flags.and(OpenFlags::NOFLUSH), backing));
+}
 
-    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        xattr(reply, size, self.fs().attribute_names(ino.0));
-    }
-
-    fn ioctl(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: fuser::IoctlFlags,
-        _: u32,
-        _: &[u8],
-        _: u32,
-        reply: ReplyIoctl,
-    ) {
-        reply.error(fuser::Errno::ENOTTY);
-    }
-
-    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
-        // The kernel then knows that there are no holes to look for.
-        reply.error(errno(Errno::NoCall));
+fn value<R: Reply>(reply: R, room: u32, value: Result<Vec<u8>, Errno>) {
+    match value {
+        Err(error) => reply.error(error),
+        Ok(value) if room == 0 => reply.data(&answer::attribute_size(value.len() as u32)),
+        Ok(value) if value.len() > room as usize => reply.error(Errno::Range),
+        Ok(value) => reply.data(&value),
     }
 }

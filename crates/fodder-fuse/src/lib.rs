@@ -7,7 +7,8 @@
 //!
 //! - `fs` is the file system without a kernel: `inode`, `mode`, `directory` and `backing` are its parts.
 //! - `node` is what it asks of a node, over frames; it lives on when the node is restarted.
-//! - `kernel` translates between fuser and `fs`; `session` mounts, unmounts and watches.
+//! - `transport` takes the kernel's requests, through its device or through io_uring; `wire` is its protocol, and
+//!   `kernel` translates between it and `fs`. `session` mounts, unmounts and watches.
 //! - [`point`]: what a mount point must be, who uses it, and cleaning up after a mount that was killed.
 //!
 //! The mount is a client in a process of its own. What must not be here: the engine, and the command line.
@@ -24,8 +25,11 @@ pub mod point;
 pub mod session;
 #[cfg(test)]
 mod testing;
+mod transport;
+mod wire;
 mod worker;
 
 pub use error::{Error, Result};
 pub use node::Revive;
 pub use session::{Mount, MountOptions};
+pub use transport::Transport;

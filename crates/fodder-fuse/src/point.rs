@@ -2,9 +2,11 @@
 //!
 //! Looks only at this machine; knows nothing of datasets.
 
+mod attach;
 mod table;
 mod user;
 
+pub(crate) use attach::Attach;
 pub(crate) use table::SOURCE;
 pub use table::{Entry, mounts, parse};
 
@@ -92,9 +94,9 @@ fn clean(path: &Path) -> Result<bool> {
     let mut cleaned = false;
     // One on top of the other, if mounts were killed again and again.
     while let Some(entry) = at(path)?.filter(Entry::is_ours) {
-        let dead = fs::metadata(path)
-            .is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
-        if !dead {
+        // Nobody but its process answers this, so it waits while the kernel is still busy with the process's end.
+        let asked = rustix::fs::statfs(path);
+        if !matches!(asked, Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)) {
             break;
         }
         detach(&entry.point)?;

@@ -3,26 +3,22 @@
 use crate::{
     Error, Result, Revive,
     fs::{FileSystem, Settings},
-    kernel::{Abilities, Adapter, Device, Tuning},
+    kernel::{Device, Handler},
     mode::Policy,
     node::{Node, Remote},
     point,
-    worker::Workers,
+    transport::{Greeted, Serving, Transport},
+    wire::greeting::{Greeting, Tuning},
 };
 use fodder_api::Address;
-use fuser::{BackgroundSession, MountOption, Session, SessionACL};
 use parking_lot::{Condvar, Mutex};
 use std::{
     fs,
-    os::fd::AsFd,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
-
-/// Threads that take the kernel's requests, each on a descriptor of its own. They never wait for anything but the kernel.
-const THREADS: usize = 4;
 
 /// How often the node is asked whether the dataset has changed, and what is not needed is given back.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,6 +38,8 @@ pub struct MountOptions {
     pub immutable: bool,
     /// Let the kernel read cache files itself, if it can.
     pub passthrough: bool,
+    /// Which way requests and answers go.
+    pub transport: Transport,
     /// Requests the kernel may have under way that nobody waits for.
     pub max_background: u16,
     /// From so many of them on it begins no more.
@@ -60,6 +58,7 @@ impl Default for MountOptions {
             allow_other: false,
             immutable: false,
             passthrough: true,
+            transport: Transport::Auto,
             max_background: 64,
             congestion_threshold: 48,
             read_ahead_kb: 1024,
@@ -72,13 +71,15 @@ impl Default for MountOptions {
 /// A mounted dataset. Unmounted when dropped.
 #[derive(Debug)]
 pub struct Mount {
-    session: Option<BackgroundSession>,
+    /// The threads that answer; None once it was unmounted.
+    serving: Option<Serving>,
     path: PathBuf,
     /// The device number of the mount, by which it is known from another on the same directory.
     device: Option<String>,
     watcher: Option<JoinHandle<()>>,
     stop: Arc<Stop>,
     slower: Option<String>,
+    transport: Transport,
 }
 
 /// Tells the watcher to end.
@@ -96,28 +97,33 @@ impl Mount {
         let node = Remote::new(address, dataset.to_owned(), options.patience, revive);
         node.newest().map_err(|error| Error::Unavailable(error.to_string()))?;
         let files = raise_file_limit();
-        let (fs, abilities) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
         let tuning =
             Tuning { max_background: options.max_background, congestion_threshold: options.congestion_threshold };
-        let adapter =
-            Adapter { fs: Arc::clone(&fs), abilities: Arc::clone(&abilities), tuning, workers: Workers::default() };
-        let session =
-            Session::new(adapter, &path, &config(dataset, options)).map_err(|error| refused(&path, &error))?;
-        let device = Device::of(session.as_fd()).map_err(|error| Error::io("use the fuse device", &error))?;
-        let device = Arc::new(device);
-        let can = abilities.get().copied().unwrap_or_default();
-        let (policy, slower) = policy(can, options, &device);
+        let attach = point::Attach {
+            source: format!("{}{dataset}", point::SOURCE),
+            dir: &path,
+            allow_other: options.allow_other,
+        };
+        let device = Arc::new(Device::new(attach.mount().map_err(|error| refused(&path, &error))?));
+        let greeted = Greeted::new(&device, options.transport, tuning).inspect_err(|_| drop(point::detach(&path)))?;
+        let can = greeted.kernel;
+        let (policy, slower) = policy(&can, options, &device);
         let settings = Settings {
             owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
-            immutable: options.immutable && can.no_open,
+            immutable: options.immutable && can.has_no_open(),
             policy,
             whole_bytes: options.whole_bytes,
             inodes: MAX_INODES,
             files,
         };
         let made = Arc::new(FileSystem::new(node, settings, Arc::clone(&device) as _));
-        fs.set(Arc::clone(&made)).expect("set only here");
-        let session = session.spawn().map_err(|error| Error::io("start the mount's threads", &error))?;
+        let serving = Serving::start(greeted, &device, Handler::new(Arc::clone(&made)));
+        let (serving, why) = serving.inspect_err(|_| drop(point::detach(&path)))?;
+        let transport = serving.transport;
+        match why {
+            Some(why) => tracing::info!(path = %path.display(), %transport, "{why}"),
+            None => tracing::info!(path = %path.display(), %transport, "the kernel is answered"),
+        }
         let entry = point::at(&path)?;
         set_read_ahead(entry.as_ref(), options.read_ahead_kb);
         let stop = Arc::<Stop>::default();
@@ -127,7 +133,7 @@ impl Mount {
         });
         let watcher = watcher.map_err(|error| Error::io("start the mount's threads", &error))?;
         let device = entry.map(|entry| entry.device);
-        Ok(Self { session: Some(session), path, device, watcher: Some(watcher), stop, slower })
+        Ok(Self { serving: Some(serving), path, device, watcher: Some(watcher), stop, slower, transport })
     }
 
     /// Where it is mounted.
@@ -140,9 +146,14 @@ impl Mount {
         self.slower.as_deref()
     }
 
+    /// Which way requests and answers go.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// Whether somebody has unmounted it.
     pub fn has_ended(&self) -> bool {
-        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+        self.serving.as_ref().is_none_or(Serving::has_ended)
     }
 
     /// Unmounts it; in use, it goes away for new users, and those who use it keep what they have open.
@@ -151,17 +162,15 @@ impl Mount {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(session) = self.session.take() else { return Ok(()) };
+        let Some(serving) = self.serving.take() else { return Ok(()) };
         *self.stop.stopped.lock() = true;
         self.stop.changed.notify_all();
         let _ = self.watcher.take().map(JoinHandle::join);
         let there = point::at(&self.path)?.map(|entry| entry.device);
-        let mounted = !session.guard.is_finished() && there == self.device;
-        let outcome = if mounted { point::detach(&self.path) } else { Ok(()) };
-        // Dropped, fuser would unmount whatever is on the directory by now. Threads that serve those who still use the
+        // Somebody else may have mounted something on the directory by now. Threads that serve those who still use the
         // mount end with them, or with the process.
-        std::mem::forget(session);
-        outcome
+        let mounted = !serving.has_ended() && there == self.device;
+        if mounted { point::detach(&self.path) } else { Ok(()) }
     }
 }
 
@@ -171,24 +180,6 @@ impl Drop for Mount {
             tracing::warn!(path = %self.path.display(), "{error}");
         }
     }
-}
-
-fn config(dataset: &str, options: &MountOptions) -> fuser::Config {
-    let mut config = fuser::Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(format!("{}{dataset}", point::SOURCE)),
-        MountOption::Subtype("fodder".into()),
-        MountOption::RO,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-        MountOption::NoAtime,
-        MountOption::DefaultPermissions,
-    ];
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(THREADS);
-    // Without the right to the device all threads share the descriptor that fusermount3 brought.
-    config.clone_fd = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
-    config
 }
 
 /// What a refused mount means.
@@ -210,7 +201,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// What files can be, and why not more.
-fn policy(can: Abilities, options: &MountOptions, device: &Device) -> (Policy, Option<String>) {
+fn policy(can: &Greeting, options: &MountOptions, device: &Device) -> (Policy, Option<String>) {
     use crate::backing::Registrar;
     let slower = |why: &str| {
         let text = format!("{why}; files go through this process and are kept twice in memory");
@@ -219,7 +210,7 @@ fn policy(can: Abilities, options: &MountOptions, device: &Device) -> (Policy, O
     if options.immutable || !options.passthrough {
         return (Policy::KeepCache, None);
     }
-    if !can.passthrough {
+    if !can.has_passthrough() {
         return slower("the kernel has no FUSE passthrough (it came with 6.9)");
     }
     // Asked with a file that is always allowed, if any is.

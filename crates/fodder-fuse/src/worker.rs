@@ -65,6 +65,8 @@ impl Workers {
 
 impl Shared {
     fn work(&self) {
+        // Whoever started this thread may be bound to one processor; this one is not.
+        crate::transport::roam();
         let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {

@@ -1,7 +1,7 @@
 //! What files and directories look like: sizes, times, modes, and the attributes that tell of the cache.
 
 use super::{FileSystem, Result, told};
-use crate::{error::Errno, node::Node};
+use crate::{error::Errno, node::Node, wire::answer::Size};
 use fodder_api::{Source, frames::ObjectInfo};
 
 /// The time of what has none, in seconds since 1970: the first of 1980, which every archive format can hold.
@@ -49,6 +49,11 @@ impl<N: Node> FileSystem<N> {
             .map_or((NO_TIME_S, 0), |nanos| (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000) as u32));
         let owner = self.settings.owner;
         Attr { ino, kind, size, modified, permissions, links, owner, block_bytes: BLOCK_BYTES }
+    }
+
+    /// How large it is. How much there is is the origin's to say.
+    pub(crate) fn size(&self) -> Size {
+        Size { blocks: 0, block_bytes: 4096, files: 0, longest_name: 255 }
     }
 
     /// The names of an inode's extended attributes.

@@ -137,18 +137,25 @@ impl<N: Node> FileSystem<N> {
         drop(last);
     }
 
-    /// Reads a range into `buffer` if its bytes are in memory; None if the call that may wait must be made.
-    pub(crate) fn try_read(&self, file: FileRef, offset: u64, length: u32, buffer: &mut Vec<u8>) -> Option<Result<()>> {
+    /// Reads a range, into the room that `room` makes for it, if its bytes are in memory: how many; None if the call that
+    /// may wait must be made.
+    pub(crate) fn try_read<'a>(
+        &self,
+        file: FileRef,
+        offset: u64,
+        length: u32,
+        room: impl FnOnce(usize) -> &'a mut [u8],
+    ) -> Option<Result<usize>> {
         let Reading { object, whole, .. } = match self.reading(file) {
             Ok(reading) => reading,
             Err(errno) => return Some(Err(errno)),
         };
         let length = u64::from(length).min(object.size.saturating_sub(offset)) as usize;
-        buffer.resize(length, 0);
-        let mut parts = [IoSliceMut::new(buffer)];
+        let whole = whole?;
+        let mut parts = [IoSliceMut::new(room(length))];
         // Less than there is means that the rest must be waited for.
-        let read = rustix::io::preadv2(whole?.file(), &mut parts, offset, ReadWriteFlags::NOWAIT);
-        (read == Ok(length)).then_some(Ok(()))
+        let read = rustix::io::preadv2(whole.file(), &mut parts, offset, ReadWriteFlags::NOWAIT);
+        (read == Ok(length)).then_some(Ok(length))
     }
 
     /// Reads a range of a file, shorter only at its end. May wait.

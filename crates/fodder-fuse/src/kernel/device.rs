@@ -1,31 +1,49 @@
 //! The device of a connection to the kernel, for everything that is no answer: files for passthrough, and news.
 
-use crate::backing::Registrar;
-use rustix::ioctl::{Setter, opcode};
+use crate::{
+    backing::Registrar,
+    wire::answer::{self, HEAD_BYTES},
+};
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, opcode};
 use std::{
+    ffi::c_void,
     fs::File,
     io::{self, IoSlice},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
+/// `FUSE_DEV_IOC_CLONE`.
+const CLONE: Opcode = opcode::read::<u32>(229, 0);
+/// `FUSE_DEV_IOC_BACKING_OPEN`.
+const BACKING_OPEN: Opcode = opcode::write::<BackingMap>(229, 1);
 /// `FUSE_DEV_IOC_BACKING_CLOSE`.
-const BACKING_CLOSE: rustix::ioctl::Opcode = opcode::write::<u32>(229, 2);
+const BACKING_CLOSE: Opcode = opcode::write::<u32>(229, 2);
 
 const NOTIFY_INVAL_INODE: i32 = 2;
 const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// The entry is looked up again when it is next used, instead of being cut off from those who use it.
 const EXPIRE_ONLY: u32 = 1;
 
-const HEAD_BYTES: usize = 16;
-
 /// A descriptor of `/dev/fuse` that belongs to one mount.
 #[derive(Debug)]
 pub(crate) struct Device(OwnedFd);
 
 impl Device {
-    /// The device of a session, as a descriptor of our own.
-    pub(crate) fn of(session: BorrowedFd<'_>) -> io::Result<Self> {
-        session.try_clone_to_owned().map(Self)
+    /// The device of a mount.
+    pub(crate) fn new(device: OwnedFd) -> Self {
+        Self(device)
+    }
+
+    /// Another descriptor of the same mount, with a queue of its own for what it has taken.
+    pub(crate) fn another(&self) -> io::Result<OwnedFd> {
+        let other = OwnedFd::from(File::options().read(true).write(true).open("/dev/fuse")?);
+        let number = self.0.as_raw_fd().cast_unsigned();
+        // SAFETY: the call takes a pointer to a u32, which it reads, and `CLONE` encodes just that.
+        #[allow(unsafe_code, reason = "rustix knows no call of the fuse device")]
+        unsafe {
+            rustix::ioctl::ioctl(&other, Setter::<CLONE, u32>::new(number))?;
+        }
+        Ok(other)
     }
 
     /// The kernel looks an entry up again when it is next used.
@@ -41,25 +59,23 @@ impl Device {
     /// The kernel forgets what it kept of a directory's listing.
     pub(crate) fn forget_listing(&self, ino: u64) {
         let mut body = [0; 24];
-        body[..8].copy_from_slice(&ino.to_le_bytes());
+        body[..8].copy_from_slice(&ino.to_ne_bytes());
         // Offset 0, and a length of 0 for everything behind it.
         self.notify(NOTIFY_INVAL_INODE, &[&body]);
     }
 
     fn entry(&self, parent: u64, name: &str, flags: u32) {
         let mut body = [0; 16];
-        body[..8].copy_from_slice(&parent.to_le_bytes());
-        body[8..12].copy_from_slice(&(name.len() as u32).to_le_bytes());
-        body[12..].copy_from_slice(&flags.to_le_bytes());
+        body[..8].copy_from_slice(&parent.to_ne_bytes());
+        body[8..12].copy_from_slice(&(name.len() as u32).to_ne_bytes());
+        body[12..].copy_from_slice(&flags.to_ne_bytes());
         self.notify(NOTIFY_INVAL_ENTRY, &[&body, name.as_bytes(), &[0]]);
     }
 
     /// Sends news. The kernel may have forgotten what it is about, and then there is nothing to do.
     fn notify(&self, code: i32, parts: &[&[u8]]) {
-        let length = HEAD_BYTES + parts.iter().map(|part| part.len()).sum::<usize>();
-        let mut head = [0; HEAD_BYTES];
-        head[..4].copy_from_slice(&(length as u32).to_le_bytes());
-        head[4..8].copy_from_slice(&code.to_le_bytes());
+        // What is no answer names no request, and has its kind where the error would be.
+        let head: [u8; HEAD_BYTES] = answer::head(0, code, parts.iter().map(|part| part.len()).sum());
         let mut all = vec![IoSlice::new(&head)];
         all.extend(parts.iter().map(|part| IoSlice::new(part)));
         if let Err(error) = rustix::io::writev(&self.0, &all)
@@ -67,6 +83,37 @@ impl Device {
         {
             tracing::debug!(%error, code, "the kernel did not take a notice");
         }
+    }
+}
+
+/// `struct fuse_backing_map`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct BackingMap {
+    fd: i32,
+    flags: u32,
+    padding: u64,
+}
+
+/// The call that lets the kernel read a file; it answers with its number for it.
+struct OpenBacking(BackingMap);
+
+// SAFETY: `BACKING_OPEN` takes a pointer to a `BackingMap` and only reads it.
+#[allow(unsafe_code, reason = "rustix knows no call of the fuse device")]
+unsafe impl Ioctl for OpenBacking {
+    type Output = u32;
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        BACKING_OPEN
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        (&raw mut self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(out: IoctlOutput, _: *mut c_void) -> rustix::io::Result<u32> {
+        Ok(out.cast_unsigned())
     }
 }
 
@@ -78,7 +125,11 @@ impl AsFd for Device {
 
 impl Registrar for Device {
     fn register(&self, file: &File) -> io::Result<u32> {
-        fuser::BackingId::create_raw(&self.0, file)
+        let map = BackingMap { fd: file.as_raw_fd(), ..BackingMap::default() };
+        // SAFETY: the call takes a pointer to a `BackingMap`, which it reads, and answers with a number.
+        #[allow(unsafe_code, reason = "rustix knows no call of the fuse device")]
+        let id = unsafe { rustix::ioctl::ioctl(&self.0, OpenBacking(map)) };
+        Ok(id?)
     }
 
     fn release(&self, id: u32) {

@@ -2,6 +2,7 @@
 
 use super::{NodeArgs, serve};
 use clap::Args;
+use fodder_fuse::Transport;
 use std::{path::PathBuf, time::Duration};
 
 const HELP: &str = "\
@@ -44,6 +45,10 @@ pub struct MountArgs {
     /// How long opens and reads wait for a node that is away.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = serve::parse_duration)]
     pub patience: Duration,
+    /// Which way the kernel's requests come: `device`, `uring` (faster; must be allowed, with
+    /// `echo Y > /sys/module/fuse/parameters/enable_uring`), or `auto`, which is uring where that is allowed.
+    #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Tuning")]
+    pub transport: Transport,
     /// Requests the kernel may have under way that nobody waits for.
     #[arg(long, value_name = "N", default_value = "64", help_heading = "Tuning")]
     pub max_background: u16,
@@ -111,6 +116,7 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
         (
             "refresh"
             | "patience"
+            | "transport"
             | "max-background"
             | "congestion-threshold"
             | "read-ahead"

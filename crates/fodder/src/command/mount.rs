@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use fodder_api::{Address, Client};
-use fodder_fuse::{Mount, MountOptions, point};
+use fodder_fuse::{Mount, MountOptions, Transport, point};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -46,7 +46,11 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
             tracing::warn!("{why}");
             print_line(&format!("slower {why}"));
         }
-        print_line(&format!("mounted {}", mount.path().display()));
+        let way = match mount.transport() {
+            Transport::Ring => "io_uring",
+            Transport::Auto | Transport::Device => "/dev/fuse",
+        };
+        print_line(&format!("mounted {} over {way}", mount.path().display()));
     }
     print_line("ready");
     block_on(async {
@@ -141,6 +145,7 @@ fn options(args: &MountArgs) -> MountOptions {
         allow_other: args.allow_other,
         immutable: args.immutable,
         passthrough: !args.no_passthrough,
+        transport: args.transport,
         max_background: args.max_background,
         congestion_threshold: args.congestion_threshold,
         read_ahead_kb: u32::try_from(args.read_ahead >> 10).unwrap_or(u32::MAX),

@@ -3,7 +3,11 @@
 mod cli;
 mod kill;
 mod mode;
+mod transport;
 mod tree;
+
+pub(crate) use transport::Way;
+use transport::over_each_transport;
 
 use crate::program::{Node, fodder, wait_for};
 use rustix::mount::{UnmountFlags, unmount};
@@ -29,15 +33,21 @@ pub(crate) fn can_mount(test: &str) -> bool {
 /// An origin, a cache directory and a directory to mount on.
 pub(crate) struct Place {
     dir: TempDir,
+    way: Way,
 }
 
 impl Place {
+    /// For mounts over the device.
     pub(crate) fn new() -> Self {
+        Self::over(Way::Device)
+    }
+
+    pub(crate) fn over(way: Way) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for name in ["origin", "cache", "mnt"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        Self { dir }
+        Self { dir, way }
     }
 
     pub(crate) fn origin(&self) -> PathBuf {
@@ -69,7 +79,7 @@ impl Place {
 
     /// Mounts the dataset `data` of the cache directory's node.
     pub(crate) fn mount(&self, flags: &[&str]) -> Mounted {
-        Mounted::new(&self.cache(), &["data"], &self.mnt(), flags)
+        Mounted::new(&self.cache(), &["data"], &self.mnt(), &[&[self.way.flag()], flags].concat())
     }
 }
 
@@ -96,7 +106,7 @@ impl Mounted {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let lines: Vec<String> = lines.take_while(|line| line != "ready").collect();
-        assert!(child.try_wait().unwrap().is_none(), "the mount ended: {lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("mounted ")), "the mount ended: {lines:?}");
         Self { child, dir: dir.into() }
     }
 

@@ -57,6 +57,7 @@ fn flags(args: &MountArgs) -> Vec<String> {
     let values = [
         ("refresh", refresh.map(duration)),
         ("patience", Some(duration(*patience))),
+        ("transport", Some(args.transport.to_string())),
         ("max-background", Some(args.max_background.to_string())),
         ("congestion-threshold", Some(args.congestion_threshold.to_string())),
         ("read-ahead", Some(args.read_ahead.to_string())),

@@ -1,6 +1,6 @@
 //! `fodder mount` and `fodder unmount` as people use them.
 
-use super::{Place, bytes, can_mount};
+use super::{Place, Way, bytes, over_each_transport};
 use crate::program::{Node, fodder, run};
 use rustix::mount::{UnmountFlags, unmount};
 use std::{
@@ -12,17 +12,30 @@ use std::{
     process::Command,
 };
 
-#[test]
-fn a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way() {
-    if !can_mount("a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way") {
-        return;
-    }
-    let place = Place::new();
+over_each_transport! {
+    a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way,
+    a_mount_that_cannot_be_made_says_what_to_do,
+    several_datasets_are_mounted_side_by_side,
+    a_node_that_serves_can_mount_too_and_unmounts_at_its_end,
+    without_the_privilege_a_mount_is_slower_says_why_and_is_right,
+    mount_8_mounts_by_a_line_of_fstab,
+}
+
+fn a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way(way: Way) {
+    let place = Place::over(way);
     place.put("a", b"content");
-    let mount =
-        || run(fodder().arg("mount").arg(place.origin()).arg(place.mnt()).arg("--cache-dir").arg(place.cache()));
+    let mount = || {
+        run(fodder()
+            .arg("mount")
+            .arg(place.origin())
+            .arg(place.mnt())
+            .arg("--cache-dir")
+            .arg(place.cache())
+            .arg(way.flag()))
+    };
     let said = mount().good().text();
-    assert!(said.contains("mounted") && said.contains("mnt"), "{said}");
+    let over = if way == Way::Uring { "over io_uring" } else { "over /dev/fuse" };
+    assert!(said.contains("mounted") && said.contains("mnt") && said.contains(over), "{said}");
     assert_eq!(fs::read(place.mnt().join("a")).unwrap(), b"content");
     let said = mount().bad();
     assert!(said.contains("already mounted") && said.contains("fodder unmount"), "{said}");
@@ -36,16 +49,12 @@ fn a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way() {
     assert!(said.contains("nothing is mounted"), "{said}");
 }
 
-#[test]
-fn a_mount_that_cannot_be_made_says_what_to_do() {
-    if !can_mount("a_mount_that_cannot_be_made_says_what_to_do") {
-        return;
-    }
-    let place = Place::new();
+fn a_mount_that_cannot_be_made_says_what_to_do(way: Way) {
+    let place = Place::over(way);
     place.put("a", b"content");
     let _node = place.node(&[]);
     let mount = |source: &str, dir: &std::path::Path| {
-        run(fodder().arg("mount").arg(source).arg(dir).arg("--cache-dir").arg(place.cache())).bad()
+        run(fodder().arg("mount").arg(source).arg(dir).arg(way.flag()).arg("--cache-dir").arg(place.cache())).bad()
     };
     let origin = place.origin();
     let origin = origin.to_str().unwrap();
@@ -63,17 +72,17 @@ fn a_mount_that_cannot_be_made_says_what_to_do() {
     assert!(said.contains("no node answers"), "{said}");
 }
 
-#[test]
-fn several_datasets_are_mounted_side_by_side() {
-    if !can_mount("several_datasets_are_mounted_side_by_side") {
-        return;
-    }
-    let (place, other) = (Place::new(), Place::new());
+fn several_datasets_are_mounted_side_by_side(way: Way) {
+    let (place, other) = (Place::over(way), Place::over(way));
     place.put("a", &bytes(1, 1000));
     other.put("b", &bytes(2, 1000));
     let node = place.node(&[]);
     node.client(&["datasets", "add", other.origin().to_str().unwrap(), "--name", "other"]).good();
-    let mount = run(fodder().args(["mount", "data", "other"]).arg(place.mnt()).arg("--cache-dir").arg(place.cache()));
+    let mount = run(fodder()
+        .args(["mount", way.flag(), "data", "other"])
+        .arg(place.mnt())
+        .arg("--cache-dir")
+        .arg(place.cache()));
     assert_eq!(mount.good().text().lines().count(), 2);
     assert!(fs::read(place.mnt().join("data/a")).unwrap() == bytes(1, 1000));
     assert!(fs::read(place.mnt().join("other/b")).unwrap() == bytes(2, 1000));
@@ -82,12 +91,8 @@ fn several_datasets_are_mounted_side_by_side() {
     crate::program::wait_for("the directories to be gone", || fs::read_dir(place.mnt()).unwrap().next().is_none());
 }
 
-#[test]
-fn a_node_that_serves_can_mount_too_and_unmounts_at_its_end() {
-    if !can_mount("a_node_that_serves_can_mount_too_and_unmounts_at_its_end") {
-        return;
-    }
-    let place = Place::new();
+fn a_node_that_serves_can_mount_too_and_unmounts_at_its_end(way: Way) {
+    let place = Place::over(way);
     place.put("a", &bytes(1, 1000));
     let (origin, mnt) = (place.origin(), place.mnt());
     let node = Node::start(&place.cache(), &[origin.to_str().unwrap(), "--mount", mnt.to_str().unwrap()]);
@@ -96,20 +101,16 @@ fn a_node_that_serves_can_mount_too_and_unmounts_at_its_end() {
     assert!(fs::read_dir(&mnt).unwrap().next().is_none());
 }
 
-#[test]
-fn without_the_privilege_a_mount_is_slower_says_why_and_is_right() {
-    const TEST: &str = "without_the_privilege_a_mount_is_slower_says_why_and_is_right";
+fn without_the_privilege_a_mount_is_slower_says_why_and_is_right(way: Way) {
     const NOBODY: u32 = 65534;
-    if !can_mount(TEST) {
-        return;
-    }
+    const TEST: &str = "without_the_privilege_a_mount_is_slower_says_why_and_is_right";
     if fs::metadata("/dev/fuse").unwrap().permissions().mode() & 0o006 != 0o006 {
         return println!("SKIPPED {TEST}: /dev/fuse is for root alone here");
     }
     if Command::new("fusermount3").arg("--version").output().is_err() {
         return println!("SKIPPED {TEST}: there is no fusermount3 (package fuse3)");
     }
-    let place = Place::new();
+    let place = Place::over(way);
     place.put("a", &bytes(1, 300_000));
     for dir in [place.mnt().parent().unwrap(), &place.mnt(), &place.cache(), &place.origin()] {
         chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -118,24 +119,20 @@ fn without_the_privilege_a_mount_is_slower_says_why_and_is_right() {
     fs::copy(env!("CARGO_BIN_EXE_fodder"), &program).unwrap();
     let as_nobody = |args: &[&std::ffi::OsStr]| run(Command::new(&program).args(args).uid(NOBODY).gid(NOBODY));
     let (origin, mnt, cache) = (place.origin(), place.mnt(), place.cache());
-    let said = as_nobody(&["mount".as_ref(), origin.as_ref(), mnt.as_ref(), "--cache-dir".as_ref(), cache.as_ref()]);
-    let said = said.good().text();
+    let said = [way.flag().as_ref(), origin.as_ref(), mnt.as_ref(), "--cache-dir".as_ref(), cache.as_ref()];
+    let said = as_nobody(&[&["mount".as_ref()], &said[..]].concat()).good().text();
     assert!(said.contains("slower") && said.contains("CAP_SYS_ADMIN"), "{said}");
     let read = run(Command::new("cat").arg(mnt.join("a")).uid(NOBODY).gid(NOBODY)).good();
     assert!(read.stdout == bytes(1, 300_000));
     as_nobody(&["unmount".as_ref(), mnt.as_ref()]).good();
 }
 
-#[test]
-fn mount_8_mounts_by_a_line_of_fstab() {
-    if !can_mount("mount_8_mounts_by_a_line_of_fstab") {
-        return;
-    }
-    let place = Place::new();
+fn mount_8_mounts_by_a_line_of_fstab(way: Way) {
+    let place = Place::over(way);
     place.put("a", &bytes(1, 1000));
     let helper = place.cache().join("mount.fodder");
     symlink(env!("CARGO_BIN_EXE_fodder"), &helper).unwrap();
-    let options = format!("rw,allow_other,_netdev,cache_dir={}", place.cache().display());
+    let options = format!("rw,allow_other,_netdev,{},cache_dir={}", &way.flag()[2..], place.cache().display());
     let mut command = Command::new(&helper);
     let output = command.arg(place.origin()).arg(place.mnt()).args(["-o", &options]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

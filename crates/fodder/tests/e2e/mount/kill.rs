@@ -1,6 +1,6 @@
 //! Mounts and nodes that are killed.
 
-use super::{Mounted, Place, bytes, can_mount};
+use super::{Mounted, Place, Way, bytes, over_each_transport};
 use crate::program::{fodder, run, wait_for};
 use std::{
     fs::{self, File},
@@ -8,12 +8,14 @@ use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
-#[test]
-fn a_mount_that_was_killed_is_cleaned_up_by_the_next() {
-    if !can_mount("a_mount_that_was_killed_is_cleaned_up_by_the_next") {
-        return;
-    }
-    let place = Place::new();
+over_each_transport! {
+    a_mount_that_was_killed_is_cleaned_up_by_the_next,
+    readers_go_on_when_the_node_is_killed_and_comes_back,
+    a_node_that_the_mount_started_comes_back_and_ends_with_the_mount,
+}
+
+fn a_mount_that_was_killed_is_cleaned_up_by_the_next(way: Way) {
+    let place = Place::over(way);
     place.put("a", &bytes(1, 100_000));
     let _node = place.node(&[]);
     let mut first = place.mount(&[]);
@@ -29,12 +31,8 @@ fn a_mount_that_was_killed_is_cleaned_up_by_the_next() {
     second.unmount();
 }
 
-#[test]
-fn readers_go_on_when_the_node_is_killed_and_comes_back() {
-    if !can_mount("readers_go_on_when_the_node_is_killed_and_comes_back") {
-        return;
-    }
-    let place = Place::new();
+fn readers_go_on_when_the_node_is_killed_and_comes_back(way: Way) {
+    let place = Place::over(way);
     let contents: Vec<Vec<u8>> = (0..200).map(|number| bytes(number + 1, 150_000)).collect();
     contents.iter().enumerate().for_each(|(number, bytes)| place.put(&number.to_string(), bytes));
     place.put("large", &bytes(77, 20 << 20));
@@ -70,15 +68,11 @@ fn readers_go_on_when_the_node_is_killed_and_comes_back() {
     mounted.unmount();
 }
 
-#[test]
-fn a_node_that_the_mount_started_comes_back_and_ends_with_the_mount() {
-    if !can_mount("a_node_that_the_mount_started_comes_back_and_ends_with_the_mount") {
-        return;
-    }
-    let place = Place::new();
+fn a_node_that_the_mount_started_comes_back_and_ends_with_the_mount(way: Way) {
+    let place = Place::over(way);
     (0..10).for_each(|number| place.put(&number.to_string(), &bytes(number + 1, 10_000)));
     let origin = place.origin();
-    let mounted = Mounted::new(&place.cache(), &[origin.to_str().unwrap()], &place.mnt(), &[]);
+    let mounted = Mounted::new(&place.cache(), &[origin.to_str().unwrap()], &place.mnt(), &[way.flag()]);
     assert!(fs::read(place.mnt().join("0")).unwrap() == bytes(1, 10_000));
     let node = || {
         let status = run(fodder().args(["status", "--json", "--cache-dir"]).arg(place.cache())).good();

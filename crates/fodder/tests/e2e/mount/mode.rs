@@ -1,7 +1,7 @@
 //! Which way bytes take: large files that become whole, mapped files, files that change. The kernel's matrix of modes,
 //! asked of the kernel.
 
-use super::{Place, bytes, can_mount, wait_until_cached};
+use super::{Place, Way, bytes, over_each_transport, wait_until_cached};
 use crate::program::wait_for;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::{
@@ -9,6 +9,12 @@ use std::{
     os::unix::fs::FileExt,
     path::Path,
 };
+
+over_each_transport! {
+    a_large_file_is_right_in_parts_and_is_the_kernels_once_it_is_whole,
+    every_order_of_opening_and_mapping_gives_the_bytes,
+    an_open_file_keeps_its_version_and_a_new_open_sees_the_change,
+}
 
 const LARGE: usize = (24 << 20) + 3;
 
@@ -32,12 +38,8 @@ fn mapped(path: &Path, flags: MapFlags) -> Vec<u8> {
     }
 }
 
-#[test]
-fn a_large_file_is_right_in_parts_and_is_the_kernels_once_it_is_whole() {
-    if !can_mount("a_large_file_is_right_in_parts_and_is_the_kernels_once_it_is_whole") {
-        return;
-    }
-    let (place, expected) = (Place::new(), bytes(7, LARGE));
+fn a_large_file_is_right_in_parts_and_is_the_kernels_once_it_is_whole(way: Way) {
+    let (place, expected) = (Place::over(way), bytes(7, LARGE));
     place.put("large", &expected);
     let _node = place.node(&["--cache-size", "128MiB"]);
     let mounted = place.mount(&[]);
@@ -64,12 +66,8 @@ fn a_large_file_is_right_in_parts_and_is_the_kernels_once_it_is_whole() {
     assert!(read_at(&again, 0, LARGE).unwrap() == expected);
 }
 
-#[test]
-fn every_order_of_opening_and_mapping_gives_the_bytes() {
-    if !can_mount("every_order_of_opening_and_mapping_gives_the_bytes") {
-        return;
-    }
-    let (place, expected) = (Place::new(), bytes(7, LARGE));
+fn every_order_of_opening_and_mapping_gives_the_bytes(way: Way) {
+    let (place, expected) = (Place::over(way), bytes(7, LARGE));
     let node = place.node(&["--cache-size", "128MiB"]);
     for name in ["private", "shared", "small"] {
         let length = if name == "small" { 300_001 } else { LARGE };
@@ -98,12 +96,8 @@ fn every_order_of_opening_and_mapping_gives_the_bytes() {
     }
 }
 
-#[test]
-fn an_open_file_keeps_its_version_and_a_new_open_sees_the_change() {
-    if !can_mount("an_open_file_keeps_its_version_and_a_new_open_sees_the_change") {
-        return;
-    }
-    let place = Place::new();
+fn an_open_file_keeps_its_version_and_a_new_open_sees_the_change(way: Way) {
+    let place = Place::over(way);
     let (old, new) = (bytes(1, 50_000), bytes(2, 70_000));
     let (old_large, new_large) = (bytes(3, LARGE), bytes(4, LARGE));
     place.put("small", &old);

@@ -1,6 +1,6 @@
 //! A mounted tree is the origin's tree, byte for byte, whatever goes on in the cache.
 
-use super::{Place, attribute, bytes, can_mount, wait_until_cached};
+use super::{Place, Way, attribute, bytes, over_each_transport, wait_until_cached};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
     fs,
@@ -11,6 +11,14 @@ use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     time::{Duration, Instant},
 };
+
+over_each_transport! {
+    a_mounted_tree_is_the_origins_in_every_mode,
+    tools_find_what_stat_and_attributes_tell,
+    eight_readers_see_right_bytes_while_everything_is_evicted,
+    an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time,
+    a_directory_of_many_files_is_listed_whole,
+}
 
 fn same(left: &Path, right: &Path) {
     let diff = Command::new("diff").arg("-r").arg(left).arg(right).output().unwrap();
@@ -26,12 +34,8 @@ fn fill(place: &Place) {
     (0..300).for_each(|number| place.put(&format!("many/{number:04}"), &bytes(number + 1000, 100)));
 }
 
-#[test]
-fn a_mounted_tree_is_the_origins_in_every_mode() {
-    if !can_mount("a_mounted_tree_is_the_origins_in_every_mode") {
-        return;
-    }
-    let place = Place::new();
+fn a_mounted_tree_is_the_origins_in_every_mode(way: Way) {
+    let place = Place::over(way);
     fill(&place);
     let _node = place.node(&[]);
     for flags in [&[][..], &["--no-passthrough"], &["--immutable"], &["--allow-other"]] {
@@ -42,12 +46,8 @@ fn a_mounted_tree_is_the_origins_in_every_mode() {
     }
 }
 
-#[test]
-fn tools_find_what_stat_and_attributes_tell() {
-    if !can_mount("tools_find_what_stat_and_attributes_tell") {
-        return;
-    }
-    let place = Place::new();
+fn tools_find_what_stat_and_attributes_tell(way: Way) {
+    let place = Place::over(way);
     fill(&place);
     let _node = place.node(&[]);
     let mounted = place.mount(&[]);
@@ -88,12 +88,8 @@ fn tools_find_what_stat_and_attributes_tell() {
     mounted.unmount();
 }
 
-#[test]
-fn eight_readers_see_right_bytes_while_everything_is_evicted() {
-    if !can_mount("eight_readers_see_right_bytes_while_everything_is_evicted") {
-        return;
-    }
-    let place = Place::new();
+fn eight_readers_see_right_bytes_while_everything_is_evicted(way: Way) {
+    let place = Place::over(way);
     let sizes = [100, 70_000, 300_000, 1 << 20, (2 << 20) + 7, 9 << 20];
     let contents: Vec<Vec<u8>> =
         (0..60).map(|number| bytes(number + 1, sizes[number as usize % sizes.len()])).collect();
@@ -134,12 +130,8 @@ fn eight_readers_see_right_bytes_while_everything_is_evicted() {
     mounted.unmount();
 }
 
-#[test]
-fn an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time() {
-    if !can_mount("an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time") {
-        return;
-    }
-    let place = Place::new();
+fn an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time(way: Way) {
+    let place = Place::over(way);
     let contents: Vec<Vec<u8>> = (0..30).map(|number| bytes(number + 1, 200_000)).collect();
     contents.iter().enumerate().for_each(|(number, bytes)| place.put(&number.to_string(), bytes));
     let origin = format!("throttled:faults=0.3,latency=1ms,seed=5:{}", place.origin().display());
@@ -159,12 +151,8 @@ fn an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time() {
     mounted.unmount();
 }
 
-#[test]
-fn a_directory_of_many_files_is_listed_whole() {
-    if !can_mount("a_directory_of_many_files_is_listed_whole") {
-        return;
-    }
-    let place = Place::new();
+fn a_directory_of_many_files_is_listed_whole(way: Way) {
+    let place = Place::over(way);
     let dir = place.origin().join("many");
     fs::create_dir(&dir).unwrap();
     for number in 0..20_000 {
