@@ -4,11 +4,12 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
 
-.PHONY: help demo build test lint bench fuzz
+.PHONY: help demo build wheel test lint bench fuzz
 
 help:
 	@echo "make demo    see Fodder work: three epochs over slow storage, with and without it"
 	@echo "make build   the release binary, target/release/fodder"
+	@echo "make wheel   the Python package with the binary in it, python/dist/*.whl"
 	@echo "make test    formatting, clippy and all tests"
 	@echo "make lint    formatting and clippy"
 	@echo "make bench   every benchmark, each a ratio against a peer in one run"
@@ -22,8 +23,13 @@ build:
 	@tools/setup
 	$(CARGO) build --release --locked --package fodder --features all-origins
 
+wheel:
+	@tools/setup --venv --deb gcc=cc
+	@tools/wheel
+
 test:
 	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3
+	@tools/torch
 	@tools/test
 
 lint:

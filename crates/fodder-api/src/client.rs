@@ -11,7 +11,7 @@ mod stream;
 mod warm;
 
 pub use job::{Introduced, Job, Scores};
-pub use stream::{Item, ItemStream, ObjectStream, ReadStream};
+pub use stream::{Item, ItemStream, ItemsStream, ObjectStream, ReadStream};
 pub use warm::WarmStream;
 
 use crate::{
@@ -169,6 +169,12 @@ impl Client {
     pub async fn list_with(&self, request: v1::ListRequest) -> Result<ObjectStream> {
         let pages = self.peer.short(self.node.clone().list(request)).await?;
         Ok(ObjectStream::new(pages, self.peer.clone()))
+    }
+
+    /// What is known of items without their bytes, in pages.
+    pub async fn list_items(&self, request: v1::ListItemsRequest) -> Result<ItemsStream> {
+        let pages = self.peer.short(self.node.clone().list_items(request)).await?;
+        Ok(ItemsStream::new(pages, self.peer.clone()))
     }
 
     /// Reads an object or an item of the newest snapshot from `offset`; a `length` of 0 means to its end.

@@ -67,14 +67,14 @@ mod codec;
 mod lease;
 mod socket;
 
-pub use batch::{Batch, BatchItem};
+pub use batch::{Batch, BatchItem, Room};
 pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
     BadFrame, BatchHead, EntriesHead, Entry, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, ObjectHead,
     ObjectId, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
 };
 pub use lease::{Lease, LeaseCache, Leased};
-pub use socket::Socket;
+pub use socket::{Socket, ask_on_signal};
 
 /// The first bytes of every connection, from both sides.
 pub const MAGIC: [u8; 4] = *b"FODR";

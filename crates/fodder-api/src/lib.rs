@@ -24,7 +24,8 @@ mod job;
 
 pub use address::Address;
 pub use client::{
-    Client, Introduced, Item, ItemStream, Job, ObjectStream, ReadStream, Scores, Target, Timeouts, WarmStream,
+    Client, Introduced, Item, ItemStream, ItemsStream, Job, ObjectStream, ReadStream, Scores, Target, Timeouts,
+    WarmStream,
 };
 pub use error::{Error, Result};
 pub use v1::{Delivery, Source};

@@ -94,6 +94,7 @@ fn check_path(path: &str) -> Result<(), Status> {
 #[tonic::async_trait]
 impl node_server::Node for Door {
     type ListStream = StreamOf<v1::ListPage>;
+    type ListItemsStream = StreamOf<v1::ItemsPage>;
     type ReadStream = StreamOf<v1::ReadChunk>;
     type GetItemsStream = StreamOf<v1::ItemBatch>;
     type WarmStream = StreamOf<v1::WarmProgress>;
@@ -164,6 +165,12 @@ impl node_server::Node for Door {
         check_path(&request.after)?;
         let (dataset, snapshot) = self.open(&request.dataset, &request.snapshot)?;
         Ok(Response::new(Box::pin(objects::pages(dataset, snapshot, request))))
+    }
+
+    async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> Answer<Self::ListItemsStream> {
+        let request = request.into_inner();
+        let (_, snapshot) = self.open(&request.dataset, &request.snapshot)?;
+        Ok(Response::new(Box::pin(objects::item_pages(snapshot, request))))
     }
 
     async fn read(&self, request: Request<v1::ReadRequest>) -> Answer<Self::ReadStream> {

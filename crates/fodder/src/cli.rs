@@ -89,6 +89,9 @@ pub enum Command {
     Mount(Box<MountArgs>),
     /// End a mount; one that is in use says who is in the way.
     Unmount(UnmountArgs),
+    /// Have a node of this host serve a dataset: join the one that runs, or start one. For programs that bring their own
+    /// client.
+    Join(Box<JoinArgs>),
     /// Look for new, changed and removed objects at the origin.
     #[command(after_help = "\
 Reads that are under way keep their snapshot; later ones see the new objects.
@@ -279,6 +282,26 @@ pub struct DatasetArgs {
     /// Read a public bucket without credentials.
     #[arg(long)]
     pub anonymous: bool,
+}
+
+/// A dataset that a node of this host should serve.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Prints one JSON object: where the node listens, and what the dataset is called there. A node that had to be
+started ends some seconds after its last client.
+
+Example:
+  fodder join s3://bucket/imagenet --cache-size 200GiB")]
+pub struct JoinArgs {
+    /// Which dataset.
+    #[command(flatten)]
+    pub dataset: DatasetArgs,
+    /// How large the cache is if a node must be started: `20GiB`, `500MB`.
+    #[arg(long, value_name = "SIZE", help_heading = "Node")]
+    pub cache_size: Option<fodder_core::config::Quota>,
+    /// Which node.
+    #[command(flatten)]
+    pub node: NodeArgs,
 }
 
 /// Which node a client command speaks to.

@@ -9,6 +9,7 @@ mod evict;
 mod get;
 mod index;
 mod jobs;
+mod join;
 mod mount;
 mod serve;
 mod sim;
@@ -57,6 +58,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             Command::Get { dataset, item, offset, length, node } => {
                 get::run(&dataset, &item, offset..length.map_or(u64::MAX, |n| offset.saturating_add(n)), &node).await
             }
+            Command::Join(args) => join::run(*args).await,
             Command::Warm(args) => warm::run(&args).await,
             Command::Evict { dataset, prefix, node } => evict::run(&dataset, &prefix, &node).await,
             Command::Verify { dataset, node } => verify::run(dataset.as_deref(), &node).await,

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-pub use dataset::open;
+pub use dataset::{Wanted, open};
 pub use note::Note;
 pub use start::join_or_start;
 

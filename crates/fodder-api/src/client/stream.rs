@@ -57,6 +57,21 @@ impl ObjectStream {
     }
 }
 
+/// What is known of items, in pages.
+#[derive(Debug)]
+pub struct ItemsStream(Messages<v1::ItemsPage>);
+
+impl ItemsStream {
+    pub(super) fn new(stream: Streaming<v1::ItemsPage>, peer: Arc<Peer>) -> Self {
+        Self(Messages { stream, peer })
+    }
+
+    /// The next page; None at the end.
+    pub async fn next(&mut self) -> Result<Option<v1::ItemsPage>> {
+        self.0.next().await
+    }
+}
+
 /// The bytes of a read, in order.
 #[derive(Debug)]
 pub struct ReadStream {

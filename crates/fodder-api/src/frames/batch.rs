@@ -13,11 +13,24 @@ const ROOM_BYTES: usize = 256 << 10;
 /// The most one answer may have, unless told otherwise.
 const MAX_BYTES: usize = 2 << 30;
 
+/// Memory that answers are received into: a vector, or what another language calls its own.
+pub trait Room: AsRef<[u8]> + AsMut<[u8]> {
+    /// Makes it this long. What is in it stays; what is new is initialised.
+    fn grow(&mut self, length: usize) -> Result<()>;
+}
+
+impl Room for Vec<u8> {
+    fn grow(&mut self, length: usize) -> Result<()> {
+        self.resize(length, 0);
+        Ok(())
+    }
+}
+
 /// The items of one answer, in the order asked.
 #[derive(Debug)]
-pub struct Batch {
+pub struct Batch<R = Vec<u8>> {
     /// Always initialised to its full length, so that receiving needs no clearing.
-    buffer: Vec<u8>,
+    buffer: R,
     filled: usize,
     entries: Vec<Entry>,
     max_bytes: usize,
@@ -63,7 +76,24 @@ impl Batch {
 
     /// An empty batch that grows to at most `max_bytes`; a larger answer is an error.
     pub fn with_limit(max_bytes: usize) -> Self {
-        Self { buffer: Vec::new(), filled: 0, entries: Vec::new(), max_bytes }
+        Self { max_bytes, ..Self::with_room(Vec::new()) }
+    }
+}
+
+impl<R: Room> Batch<R> {
+    /// An empty batch in memory of the caller's.
+    pub fn with_room(room: R) -> Self {
+        Self { buffer: room, filled: 0, entries: Vec::new(), max_bytes: MAX_BYTES }
+    }
+
+    /// The memory, with all items in it.
+    pub fn into_room(self) -> R {
+        self.buffer
+    }
+
+    /// Where the item at a place in the request lies in the memory.
+    pub fn range(&self, index: usize) -> Option<Range<usize>> {
+        self.entries.get(index).map(|entry| entry.range.clone())
     }
 
     /// How many items it holds.
@@ -79,7 +109,7 @@ impl Batch {
     /// The item at a place in the request.
     pub fn get(&self, index: usize) -> Option<BatchItem<'_>> {
         let Entry { head, label, source, status, range } = self.entries.get(index)?;
-        let bytes = &self.buffer[range.clone()];
+        let bytes = &self.buffer.as_ref()[range.clone()];
         let data = match status {
             ErrorCode::Unspecified => Ok(bytes),
             code => Err(Error::from_code(*code, String::from_utf8_lossy(bytes).into_owned())),
@@ -95,7 +125,7 @@ impl Batch {
 
     /// Bytes of memory it holds on to.
     pub fn capacity_bytes(&self) -> usize {
-        self.buffer.len()
+        self.buffer.as_ref().len()
     }
 
     /// Receives the answer to a request for `count` items; None: the node says first how many. An error for the request
@@ -118,7 +148,7 @@ impl Batch {
                 Kind::Item if frame.request == request && count.is_some() => open = self.accept(&frame, body, open)?,
                 Kind::Batch if frame.request == request && count.is_none() => count = Some(self.announced(body)),
                 Kind::Error if frame.request == request || frame.request == 0 => {
-                    let text = String::from_utf8_lossy(&self.buffer[body]).into_owned();
+                    let text = String::from_utf8_lossy(&self.buffer.as_ref()[body]).into_owned();
                     let error = Error::from_code(frame.status, text);
                     self.entries.clear();
                     return if frame.request == 0 { Err(error) } else { Ok(Err(error)) };
@@ -134,13 +164,13 @@ impl Batch {
 
     /// How many items a BATCH says will follow.
     fn announced(&self, body: Range<usize>) -> usize {
-        let head = self.buffer[body][..BatchHead::BYTES].try_into().expect("a head's bytes");
+        let head = self.buffer.as_ref()[body][..BatchHead::BYTES].try_into().expect("a head's bytes");
         BatchHead::decode(head).items as usize
     }
 
     /// Takes in a frame whose body lies in the buffer; true if the item goes on in the next.
     fn accept(&mut self, frame: &ReplyHead, body: Range<usize>, open: bool) -> Result<bool> {
-        let head = self.buffer[body.start..body.start + ItemHead::BYTES].try_into().expect("a head's bytes");
+        let head = self.buffer.as_ref()[body.start..body.start + ItemHead::BYTES].try_into().expect("a head's bytes");
         let head = ItemHead::decode(head);
         let data = body.start + ItemHead::BYTES..body.end;
         let index = self.entries.len() - usize::from(open);
@@ -151,7 +181,7 @@ impl Batch {
         if open && !failed {
             let entry = self.entries.last_mut().expect("an open item is in the list");
             let end = entry.range.end;
-            self.buffer.copy_within(data.clone(), end);
+            self.buffer.as_mut().copy_within(data.clone(), end);
             entry.range.end += data.len();
             entry.source = std::cmp::max_by_key(entry.source, frame.source, |source| slowness(*source));
         } else {
@@ -174,7 +204,7 @@ impl Batch {
     /// The frame that begins at `at`, once all of it is in the buffer.
     fn frame(&mut self, socket: &mut Socket, at: usize) -> Result<ReplyHead> {
         self.fill(socket, at + ReplyHead::BYTES)?;
-        let head = self.buffer[at..at + ReplyHead::BYTES].try_into().expect("a head's bytes");
+        let head = self.buffer.as_ref()[at..at + ReplyHead::BYTES].try_into().expect("a head's bytes");
         let head = ReplyHead::decode(head).map_err(|bad| Error::Internal(format!("the node sent {bad}")))?;
         self.fill(socket, at + ReplyHead::BYTES + head.body_bytes as usize)?;
         Ok(head)
@@ -182,15 +212,19 @@ impl Batch {
 
     fn fill(&mut self, socket: &mut Socket, until: usize) -> Result<()> {
         while self.filled < until {
-            if self.buffer.len() - self.filled < ROOM_BYTES {
-                let length = (self.buffer.len() * 2).max(4 * ROOM_BYTES).min(self.max_bytes);
+            let have = self.buffer.as_ref().len();
+            if have - self.filled < ROOM_BYTES {
+                let length = (have * 2).max(4 * ROOM_BYTES).min(self.max_bytes);
                 if length <= self.filled {
                     let most = self.max_bytes;
                     return Err(Error::Full(format!("the answer has more than {most} bytes: ask for fewer items")));
                 }
-                self.buffer.resize(length, 0);
+                // A buffer that was used before may be longer than this batch may become.
+                if length > have {
+                    self.buffer.grow(length)?;
+                }
             }
-            let received = socket.receive(&mut self.buffer[self.filled..]).map_err(super::client::lost)?;
+            let received = socket.receive(&mut self.buffer.as_mut()[self.filled..]).map_err(super::client::lost)?;
             if received == 0 {
                 return Err(super::client::ended());
             }

@@ -6,7 +6,7 @@ pub use object::Entries;
 
 use super::{
     Batch, Hello, HelloReply, Kind, Lease, LeaseHead, Leased, MAX_LEASES, MAX_REPLY_BYTES, OpenedHead, ReplyHead,
-    Request, codec::pack, lease::Returns, socket::Socket,
+    Request, Room, codec::pack, lease::Returns, socket::Socket,
 };
 use crate::{
     Address, Error, MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Result, Target, client::Timeouts, v1::ErrorCode,
@@ -133,7 +133,7 @@ impl FrameClient {
     }
 
     /// Fetches items, in order, into `batch`, whose former content is gone.
-    pub fn get_items(&mut self, handle: u32, ids: &[u64], batch: &mut Batch) -> Result<()> {
+    pub fn get_items<R: Room>(&mut self, handle: u32, ids: &[u64], batch: &mut Batch<R>) -> Result<()> {
         if ids.len() > MAX_IDS {
             return Err(Error::Invalid(format!("{} ids in one request, and {MAX_IDS} are allowed", ids.len())));
         }
@@ -146,12 +146,12 @@ impl FrameClient {
     /// Fetches a batch of a job's plan into `batch`, whose former content is gone: fewer items than asked for only at
     /// the end of the epoch, and none after it. `acknowledged` names the batches of the same rank and epoch that were
     /// consumed meanwhile. Asking again with the same number gives the same items.
-    pub fn next_batch(
+    pub fn next_batch<R: Room>(
         &mut self,
         handle: u32,
         request: BatchRequest,
         acknowledged: &[u64],
-        batch: &mut Batch,
+        batch: &mut Batch<R>,
     ) -> Result<()> {
         if acknowledged.len() > MAX_ACKNOWLEDGED {
             let count = acknowledged.len();
@@ -165,7 +165,14 @@ impl FrameClient {
     }
 
     /// Reads a range of an object or an item into `batch`, as its one item; a `length` of 0 means to the end.
-    pub fn read(&mut self, handle: u32, target: &Target, offset: u64, length: u64, batch: &mut Batch) -> Result<()> {
+    pub fn read<R: Room>(
+        &mut self,
+        handle: u32,
+        target: &Target,
+        offset: u64,
+        length: u64,
+        batch: &mut Batch<R>,
+    ) -> Result<()> {
         if let Target::Path(path) = target
             && path.len() > MAX_PATH_BYTES
         {
@@ -249,7 +256,7 @@ impl FrameClient {
         Ok(Ok(Some(Leased::new(lease, label, head.source, held))))
     }
 
-    fn receive_into(&mut self, request: u32, count: Option<usize>, batch: &mut Batch) -> Result<()> {
+    fn receive_into<R: Room>(&mut self, request: u32, count: Option<usize>, batch: &mut Batch<R>) -> Result<()> {
         match batch.receive(&mut self.socket, request, count) {
             Ok(answer) => answer,
             Err(error) => Err(self.broken_by(error)),

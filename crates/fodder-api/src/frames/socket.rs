@@ -15,6 +15,7 @@ use std::{
         unix::net::UnixStream,
     },
     path::Path,
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -24,6 +25,19 @@ const MAX_DESCRIPTORS: usize = 253;
 /// What is asked of the kernel for the buffer of a Unix socket: a few items, so that the ends seldom wait for each
 /// other, and not so many that they leave the processor's cache between writing and reading.
 const UNIX_BUFFER_BYTES: usize = 1 << 20;
+
+/// Whether a receive that a signal has interrupted should be given up.
+static GIVE_UP: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Has receives that a signal interrupts ask whether to go on: for programs whose signal handlers only leave a note, and
+/// want to be asked (Python's do). A receive that is given up breaks its connection. The first caller's question stays.
+pub fn ask_on_signal(give_up: fn() -> bool) {
+    let _ = GIVE_UP.set(give_up);
+}
+
+fn goes_on() -> bool {
+    !GIVE_UP.get().is_some_and(|give_up| give_up())
+}
 
 /// A blocking connection.
 #[derive(Debug)]
@@ -99,7 +113,7 @@ impl Socket {
                 Self::Unix(stream) => stream.read(buffer),
             };
             match result {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted && goes_on() => {}
                 other => return other,
             }
         }
@@ -113,7 +127,7 @@ impl Socket {
         let received = loop {
             let parts = &mut [io::IoSliceMut::new(buffer)];
             match rustix::net::recvmsg(&*stream, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::INTR) if goes_on() => {}
                 other => break other?,
             }
         };

@@ -143,3 +143,27 @@ async fn datasets_come_and_go_on_a_running_node() {
     assert!(matches!(client.refresh("other").await, Err(Error::NotFound(_))));
     bench.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_of_items_is_told_in_bulk() {
+    let mut bench = Bench::start().await;
+    let client = Client::connect(&bench.tcp()).await.unwrap();
+    let all = v1::ListItemsRequest { dataset: NAME.into(), names: true, ..Default::default() };
+    let page = client.list_items(all.clone()).await.unwrap().next().await.unwrap().unwrap();
+    let paths: Vec<_> = bench.files.keys().cloned().collect();
+    assert_eq!((page.first, &page.names), (0, &paths));
+    assert_eq!(page.sizes, bench.files.values().map(|bytes| bytes.len() as u64).collect::<Vec<_>>());
+    for (label, path) in page.labels.iter().zip(&paths) {
+        assert_eq!(page.classes[*label as usize - 1], path.split('/').next().unwrap());
+    }
+    let some = v1::ListItemsRequest { first: 2, limit: 3, names: false, ..all.clone() };
+    let mut pages = client.list_items(some).await.unwrap();
+    let page = pages.next().await.unwrap().unwrap();
+    assert_eq!((page.first, page.labels.len(), page.names.len()), (2, 3, 0));
+    assert!(pages.next().await.unwrap().is_none());
+    // Classes are told also where no item is asked for.
+    let none = v1::ListItemsRequest { first: u64::MAX, ..all };
+    let page = client.list_items(none).await.unwrap().next().await.unwrap().unwrap();
+    assert!(page.labels.is_empty() && !page.classes.is_empty());
+    bench.stop().await;
+}

@@ -1,6 +1,9 @@
 //! `fodder get`: the bytes of an item or a file, to stdout.
 
-use crate::{cli::NodeArgs, join};
+use crate::{
+    cli::NodeArgs,
+    join::{self, Wanted},
+};
 use anyhow::{Context, Result};
 use fodder_api::Target;
 use std::{
@@ -10,7 +13,7 @@ use std::{
 };
 
 pub(super) async fn run(dataset: &str, item: &str, range: Range<u64>, node: &NodeArgs) -> Result<ExitCode> {
-    let (client, dataset) = join::open(dataset, node, None).await?;
+    let (client, dataset) = join::open(dataset, node, &Wanted::default()).await?;
     // On the wire a length of 0 means "to the end"; here it means that nothing was asked for.
     if range.is_empty() {
         client.stat(&dataset, None, target(item)).await?;

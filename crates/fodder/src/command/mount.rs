@@ -6,7 +6,8 @@ use crate::{
     cli::{LogArgs, MountArgs, UnmountArgs},
     command::{block_on, print, print_line, with_flags},
     config::LogConfig,
-    join, log,
+    join::{self, Wanted},
+    log,
     signal::Signals,
 };
 use anyhow::{Context, Result, ensure};
@@ -122,7 +123,7 @@ impl Drop for Mounted {
 
 /// The node that has what is to be mounted: its client, its Unix socket, the dataset's name.
 async fn open(source: &str, args: &MountArgs) -> Result<(Client, Address, String)> {
-    let (client, dataset) = join::open(source, &args.node, args.refresh).await?;
+    let (client, dataset) = join::open(source, &args.node, &wanted(args)).await?;
     let addresses = client.status().await?.addresses.unwrap_or_default();
     ensure!(
         !addresses.socket.is_empty() && Path::new(&addresses.socket).exists(),
@@ -138,6 +139,11 @@ async fn open(source: &str, args: &MountArgs) -> Result<(Client, Address, String
     );
     let address = Address::unix(addresses.socket)?;
     Ok((client, address, dataset))
+}
+
+/// How a dataset should be that the node does not have yet.
+fn wanted(args: &MountArgs) -> Wanted {
+    Wanted { refresh: args.refresh, ..Wanted::default() }
 }
 
 fn options(args: &MountArgs) -> MountOptions {
@@ -156,13 +162,13 @@ fn options(args: &MountArgs) -> MountOptions {
 
 /// Has a node again that ended: one that this user started for an origin. Others come back by whoever runs them.
 fn revive(source: &str, args: &MountArgs) -> fodder_fuse::Revive {
-    let (source, refresh) = (source.to_owned(), args.refresh);
+    let (source, wanted) = (source.to_owned(), wanted(args));
     let node = args.node.clone();
     Box::new(move || {
         if node.addr.is_some() || !crate::config::is_origin(&source) {
             return;
         }
-        if let Err(error) = block_on(join::open(&source, &node, refresh)) {
+        if let Err(error) = block_on(join::open(&source, &node, &wanted)) {
             tracing::warn!("the node cannot be started again: {error:#}");
         }
     })

@@ -60,3 +60,22 @@ fn a_node_that_cannot_start_says_why() {
     let said = run(fodder().args(["get", "/no/such/place", "0", "--cache-dir"]).arg(&dir)).bad();
     assert!(said.contains("/no/such/place"), "{said}");
 }
+
+#[test]
+fn a_program_that_joins_is_told_where_and_under_which_name() {
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
+    let join = |args: &[&str]| {
+        let joined = run(fodder().args(["join", data.path(), "--cache-dir"]).arg(cache.path()).args(args)).good();
+        let said: serde_json::Value = serde_json::from_slice(&joined.stdout).unwrap();
+        assert_eq!(said["address"], format!("unix:{}", node.line("socket")));
+        said["dataset"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(join(&[]), "pets");
+    assert_eq!(join(&["--layout", "files"]), "pets");
+    // Another layout makes other items: a dataset of its own, and the same one again.
+    let blocks = join(&["--layout", "blocks"]);
+    assert_ne!(blocks, "pets");
+    assert_eq!(join(&["--layout", "blocks"]), blocks);
+    assert_eq!(join(&["--name", "mine"]), "mine");
+}

@@ -1,6 +1,10 @@
 //! What is to be warmed, as people name it: a dataset and a path in it, a path of a mount, or an origin.
 
-use crate::{cli::WarmArgs, config, join};
+use crate::{
+    cli::WarmArgs,
+    config,
+    join::{self, Wanted},
+};
 use anyhow::{Context, Result};
 use fodder_api::Client;
 use fodder_fuse::point::{self, Entry};
@@ -33,7 +37,7 @@ impl Target {
             })?;
             return Ok(Self { client, dataset, path });
         }
-        let (client, dataset) = join::open(named, &node, None).await?;
+        let (client, dataset) = join::open(named, &node, &Wanted::default()).await?;
         Ok(Self { client, dataset, path: String::new() })
     }
 }

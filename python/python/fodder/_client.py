@@ -1,0 +1,367 @@
+"""Nodes and datasets as a user sees them. Safe to fork, to pickle and to share between threads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable
+
+from fodder import _program, errors
+from fodder._fodder import Batch, Node
+from fodder._size import human
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Client", "Dataset", "Stats", "connect", "open"]
+
+_DEFAULT_TCP = "127.0.0.1:18284"
+
+_Settings = tuple[str, float, float, tuple[str, ...]]
+
+# One for each node and settings, so that everything in a process shares its connections.
+_nodes: weakref.WeakValueDictionary[_Settings, Node] = weakref.WeakValueDictionary()
+
+
+def _node(settings: _Settings) -> Node:
+    node = _nodes.get(settings)
+    if node is None:
+        address, timeout, patience, revive = settings
+        node = Node(address, timeout=timeout, patience=patience, revive=list(revive))
+        _nodes[settings] = node
+    return node
+
+
+def connect(addr: str | None = None, *, timeout: float = 30.0, patience: float = 30.0) -> Client:
+    """Connects to a node that runs.
+
+    `addr` is `HOST:PORT` or the path of a Unix socket. Without it: `FODDER_ADDR`, else the node of this host's cache
+    directory (`FODDER_CACHE_DIR`, or where `fodder serve` puts it), else 127.0.0.1:18284. An error says what was tried.
+
+    A call that gets no answer for `timeout` seconds fails. A node that goes away, because it restarts, is waited for
+    `patience` seconds.
+    """
+    tried = []
+    for address in _candidates(addr):
+        try:
+            client = Client(address, timeout=timeout, patience=patience)
+            client._node.ping()
+            return client
+        except errors.Unavailable as error:
+            reason = str(error).removeprefix(f"cannot reach the node at {address}: ")
+            tried.append(f"  {address}: {reason.split('; see whether')[0]}")
+    raise errors.Unavailable(
+        "no node answers; start one with `fodder serve ORIGIN`, or say where it listens. Tried:\n" + "\n".join(tried)
+    )
+
+
+def _candidates(addr: str | None) -> list[str]:
+    addr = addr or os.environ.get("FODDER_ADDR")
+    if addr:
+        return [addr]
+    folder = _cache_dir()
+    socket = folder / "fodder.sock"
+    with contextlib.suppress(OSError, ValueError):
+        socket = Path(json.loads((folder / "LOCK").read_text()).get("socket") or socket)
+    candidates = [f"unix:{socket}"]
+    # A directory that was named means that directory's node and no other.
+    return candidates if os.environ.get("FODDER_CACHE_DIR") else [*candidates, _DEFAULT_TCP]
+
+
+def _cache_dir() -> Path:
+    named, xdg = os.environ.get("FODDER_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME", "")
+    if named:
+        return Path(named).absolute()
+    if os.path.isabs(xdg):
+        return Path(xdg) / "fodder"
+    return Path("/var/cache/fodder") if os.geteuid() == 0 else Path.home() / ".cache" / "fodder"
+
+
+def open(
+    origin: str | os.PathLike[str],
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    cache_size: str | None = None,
+    name: str | None = None,
+    layout: str | None = None,
+    policy: str | None = None,
+    refresh: str | None = None,
+    anonymous: bool = False,
+    timeout: float = 30.0,
+    patience: float = 30.0,
+) -> Dataset:
+    """Opens a dataset by its origin, through this host's node.
+
+    If a node runs for the cache directory it is joined, else one is started; a node that was started so ends some
+    seconds after its last user. Any number of processes may do this at once: eight ranks share one node.
+
+    `origin` is a URI (`s3://`, `gs://`, `az://`, `http://`, …) or a directory. `cache_size` (`"20GiB"`) is for a node
+    that has to be started; `layout` (`"files"`, `"tar"`, `"tfrecord"`, `"blocks"`) and `policy` for a dataset that the
+    node does not have yet.
+    """
+    text = os.fspath(origin)
+    # A path is what looks like one, or is there: `fodder.open("data")`.
+    if "://" not in text and not text.startswith(("/", ".", "~", "throttled:")):
+        text = os.path.join(".", text)
+    command = [_program.find(), "join", text]
+    flags = {
+        "--cache-dir": None if cache_dir is None else os.path.abspath(os.fspath(cache_dir)),
+        "--cache-size": cache_size,
+        "--name": name,
+        "--layout": layout,
+        "--policy": policy,
+        "--refresh": refresh,
+    }
+    for flag, value in flags.items():
+        if value is not None:
+            command += [flag, str(value)]
+    if anonymous:
+        command.append("--anonymous")
+    address, dataset = _program.join(command)
+    # A relative origin must mean the same when the node is started again from elsewhere.
+    if "://" not in text and not text.startswith("throttled:"):
+        command[2] = os.path.abspath(os.path.expanduser(text))
+    client = Client(address, timeout=timeout, patience=patience, revive=tuple(command))
+    return client.dataset(dataset)
+
+
+class Client:
+    """A node. Made by `connect`; cheap to pickle, and connected anew in each process that uses it."""
+
+    def __init__(
+        self, address: str, *, timeout: float = 30.0, patience: float = 30.0, revive: tuple[str, ...] = ()
+    ) -> None:
+        self._settings: _Settings = (address, timeout, patience, revive)
+        self._node = _node(self._settings)
+
+    @property
+    def address(self) -> str:
+        """Where the node listens."""
+        return self._settings[0]
+
+    def datasets(self) -> list[str]:
+        """The names of the node's datasets."""
+        return [status["name"] for status in self._node.datasets()]
+
+    def dataset(self, name: str) -> Dataset:
+        """A dataset of the node, as it is now: its ids mean the same as long as this object is used."""
+        try:
+            snapshot, items, _ = self._node.open(name, "")
+        except errors.NotFound:
+            known = ", ".join(self.datasets()) or "none; add one with `fodder datasets add ORIGIN`"
+            raise errors.NotFound(f"the node at {self.address} has no dataset {name!r}; it has: {known}") from None
+        return Dataset(self, name, snapshot, items)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_client, self._settings)
+
+    def __repr__(self) -> str:
+        return f"fodder.Client({self.address!r})"
+
+
+def _client(address: str, timeout: float, patience: float, revive: tuple[str, ...]) -> Client:
+    return Client(address, timeout=timeout, patience=patience, revive=revive)
+
+
+class Dataset(Sequence[bytes]):
+    """A dataset at one snapshot: item `i` is the same bytes as long as this object is used.
+
+    len(ds), ds[0], ds[-1], ds.get_batch([3, 1, 2]), ds.labels, ds.classes
+    """
+
+    def __init__(self, client: Client, name: str, snapshot: str, items: int) -> None:
+        self.client = client
+        self.name = name
+        self.snapshot = snapshot
+        self._items = items
+        self._listing: _Listing | None = None
+
+    def __len__(self) -> int:
+        return self._items
+
+    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]
+        """The bytes of an item."""
+        return self.client._node.get_one(self.name, self.snapshot, self._id(index))
+
+    def __iter__(self) -> Iterator[bytes]:
+        for start in range(0, self._items, 64):
+            for view in self.get_batch(range(start, min(start + 64, self._items))):
+                yield bytes(view)
+
+    def get_batch(self, ids: Sequence[int] | np.ndarray[Any, Any]) -> Batch:
+        """Items by id, in the order asked, in one round trip: a sequence of views into one buffer."""
+        return self.client._node.get(self.name, self.snapshot, [self._id(index) for index in ids])
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Bytes of an object by its path."""
+        if length == 0:
+            return b""
+        return self.client._node.read(self.name, self.snapshot, path, offset, length or 0)
+
+    @property
+    def labels(self) -> np.ndarray[Any, Any]:
+        """The class of each item, -1 for those that have none."""
+        return self._list(names=False).labels
+
+    @property
+    def sizes(self) -> np.ndarray[Any, Any]:
+        """Bytes of each item."""
+        return self._list(names=False).sizes
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, by label."""
+        return self._list(names=False).classes
+
+    @property
+    def names(self) -> list[str]:
+        """What each item is called: the object's path, with `#key` behind it where an object holds several items."""
+        return self._list(names=True).names or []
+
+    def warm(
+        self,
+        path: str = "",
+        *,
+        max_bytes: int | None = None,
+        bytes_per_second: int = 0,
+        workers: int = 32,
+        progress: bool | Callable[[dict[str, Any]], object] = True,
+    ) -> dict[str, Any]:
+        """Brings everything in, or what is below `path`, and returns when that is done.
+
+        What is cached already is skipped; interrupted, it goes on where it was when called again. Shows a progress bar
+        in a notebook or a terminal; `progress` may be False, or a function that is told how far it is. The result's
+        `complete` says whether every byte is there.
+        """
+        from fodder._progress import bar
+
+        with bar(self.name, progress) as told:
+            return self.client._node.warm(
+                self.name, path, told, max_bytes=max_bytes, bytes_per_second=bytes_per_second, workers=workers
+            )
+
+    def refresh(self) -> Dataset:
+        """Looks for new, changed and removed objects: the dataset as it is then. This one stays as it is."""
+        snapshot, items = self.client._node.refresh(self.name)
+        return Dataset(self.client, self.name, snapshot, items)
+
+    def evict(self, prefix: str = "") -> int:
+        """Drops what is cached of the objects whose path begins with `prefix`: bytes that were freed."""
+        return self.client._node.evict(self.name, prefix)
+
+    def stats(self) -> Stats:
+        """How the dataset stands: what is cached, how well it hits."""
+        for status in self.client._node.datasets():
+            if status["name"] == self.name:
+                return Stats(status)
+        raise errors.NotFound(f"the node at {self.client.address} has no dataset {self.name!r} any more")
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The training jobs that read it now."""
+        return self.client._node.jobs(self.name)
+
+    def _id(self, index: int) -> int:
+        place = int(index)
+        if place < 0:
+            place += self._items
+        if 0 <= place < self._items:
+            return place
+        raise errors.OutOfRange(f"there is no item {index} in dataset {self.name!r}, which has {self._items}")
+
+    def _list(self, names: bool) -> _Listing:
+        if self._listing is None or (names and self._listing.names is None):
+            self._listing = _Listing(*self.client._node.list_items(self.name, self.snapshot, names), names)
+        return self._listing
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Dataset, (self.client, self.name, self.snapshot, self._items))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return (self.client.address, self.name, self.snapshot) == (other.client.address, other.name, other.snapshot)
+
+    def __hash__(self) -> int:
+        return hash((self.client.address, self.name, self.snapshot))
+
+    def __repr__(self) -> str:
+        return f"fodder.Dataset({self.name!r}, {self._items} items at {self.client.address})"
+
+
+class _Listing:
+    """What is known of all items."""
+
+    def __init__(self, labels: bytes, sizes: bytes, names: list[str], classes: list[str], named: bool) -> None:
+        import numpy as np
+
+        self.labels = np.frombuffer(labels, np.uint32).astype(np.int64) - 1
+        self.sizes = np.frombuffer(sizes, np.uint64).astype(np.int64)
+        self.classes = classes
+        self.names = names if named else None
+
+
+class Stats:
+    """How a dataset stands. Prints well, in a notebook too; the numbers are in `counts`, and each is an attribute."""
+
+    _KINDS = [
+        ("hits_mem", "memory"),
+        ("hits_ssd", "SSD"),
+        ("hits_hdd", "disk"),
+        ("prefetched", "prefetched"),
+        ("substituted", "substituted"),
+        ("joined", "joined"),
+        ("from_origin", "origin"),
+        ("bypass", "bypass"),
+    ]
+
+    def __init__(self, counts: dict[str, Any]) -> None:
+        self.counts = counts
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["counts"][name]
+        except KeyError:
+            raise AttributeError(f"there is no count {name!r}: {', '.join(self.__dict__['counts'])}") from None
+
+    @property
+    def hits(self) -> int:
+        """Reads that a tier answered with what was asked for."""
+        return int(self.hits_mem + self.hits_ssd + self.hits_hdd + self.prefetched)
+
+    @property
+    def reads(self) -> int:
+        """All reads."""
+        return int(sum(self.counts[key] for key, _ in self._KINDS))
+
+    def _rows(self) -> list[tuple[str, str]]:
+        count = self.counts
+        share = min(1.0, count["cached_bytes"] / max(count["total_bytes"], 1))
+        rows = [
+            ("dataset", f"{count['name']} ({count['layout']}, {count['policy']})"),
+            ("origin", count["origin"]),
+            ("items", f"{count['items']:,} in {count['objects']:,} objects"),
+            ("cached", f"{human(count['cached_bytes'])} of {human(count['total_bytes'])} ({share:.0%})"),
+        ]
+        if self.reads:
+            kinds = [f"{word} {count[key]:,}" for key, word in self._KINDS if count[key]]
+            rows.append(("reads", f"{self.reads:,}, {self.hits / self.reads:.0%} hits: {', '.join(kinds)}"))
+        rows.append(("served", f"{human(count['bytes_served'])}, {human(count['bytes_from_origin'])} from the origin"))
+        if count["explanation"]:
+            rows.append(("policy", count["explanation"]))
+        return rows
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{key:8} {value}" for key, value in self._rows())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(key)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
+            for key, value in self._rows()
+        )
+        return f"<table>{rows}</table>"

@@ -1,0 +1,168 @@
+//! This process's connections to a node: taken, used by one thread, given back; made again when the node was away.
+
+use crate::{buffer::Shelf, process::runtime, signal};
+use fodder_api::{
+    Address, Client, Error, Result, Timeouts,
+    frames::{FrameClient, Opened},
+};
+use std::{
+    collections::HashMap,
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Connections that are kept when nobody uses them.
+const KEPT: usize = 16;
+
+/// How long to wait between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long to wait before a node is started again once more.
+const BETWEEN_STARTS: Duration = Duration::from_secs(2);
+
+/// Which node, and how patient to be with it.
+#[derive(Debug, Clone)]
+pub(crate) struct Whom {
+    pub(crate) address: Address,
+    pub(crate) timeouts: Timeouts,
+    /// How long a node may be away before a call fails.
+    pub(crate) patience: Duration,
+    /// The command that has the node again, where it was started by a user.
+    pub(crate) revive: Vec<String>,
+}
+
+/// What one process has open to a node. Its locks are taken only while attached to Python, and so never while another
+/// thread forks.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    idle: Mutex<Vec<Connection>>,
+    shelf: Mutex<Shelf>,
+    grpc: Client,
+}
+
+impl Pool {
+    pub(crate) fn new(whom: &Whom) -> Self {
+        let _inside = runtime().enter();
+        let grpc = Client::lazy(&whom.address, whom.timeouts).expect("an address that was checked makes a client");
+        Self { idle: Mutex::default(), shelf: Mutex::default(), grpc }
+    }
+
+    pub(crate) fn grpc(&self) -> Client {
+        self.grpc.clone()
+    }
+
+    pub(crate) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection that nobody uses, if there is one.
+    pub(crate) fn take(&self) -> Option<Connection> {
+        self.idle().pop()
+    }
+
+    pub(crate) fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle();
+        if !connection.client.is_broken() && idle.len() < KEPT {
+            idle.push(connection);
+        }
+    }
+
+    /// A connection was lost: so are the others.
+    pub(crate) fn forget(&self) {
+        self.idle().clear();
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection, and the datasets it has open.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: FrameClient,
+    handles: HashMap<(String, String), Opened>,
+}
+
+impl Connection {
+    pub(crate) fn new(whom: &Whom) -> Result<Self> {
+        let client = FrameClient::connect_with(&whom.address, whom.timeouts)?;
+        Ok(Self { client, handles: HashMap::new() })
+    }
+
+    /// A dataset at a snapshot; an empty one means the newest.
+    pub(crate) fn open(&mut self, dataset: &str, snapshot: &str) -> Result<Opened> {
+        let key = |snapshot: &str| (dataset.to_owned(), snapshot.to_owned());
+        if let Some(opened) = self.handles.get(&key(snapshot)) {
+            return Ok(opened.clone());
+        }
+        let named = Some(snapshot).filter(|snapshot| !snapshot.is_empty());
+        let opened = self.client.open(dataset, named)?;
+        match self.handles.get(&key(&opened.snapshot)) {
+            Some(before) => {
+                let before = before.clone();
+                self.client.close(opened.handle)?;
+                Ok(before)
+            }
+            None => {
+                self.handles.insert(key(&opened.snapshot), opened.clone());
+                Ok(opened)
+            }
+        }
+    }
+
+    /// The handle of a dataset at a snapshot; an empty one means any.
+    pub(crate) fn handle(&mut self, dataset: &str, snapshot: &str) -> Result<u32> {
+        let any = self.handles.iter().find(|((of, _), _)| snapshot.is_empty() && of == dataset);
+        match any {
+            Some((_, opened)) => Ok(opened.handle),
+            None => self.open(dataset, snapshot).map(|opened| opened.handle),
+        }
+    }
+}
+
+/// Waiting for a node that is away.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    deadline: Instant,
+    next_start: Instant,
+}
+
+impl Wait {
+    pub(crate) fn new(whom: &Whom) -> Self {
+        let now = Instant::now();
+        Self { deadline: now + whom.patience, next_start: now }
+    }
+
+    /// After a failure: waits a moment, or says that it is final.
+    pub(crate) fn after(&mut self, error: Error, whom: &Whom) -> Result<()> {
+        if signal::should_end() || !is_passing(&error) || Instant::now() > self.deadline {
+            return Err(error);
+        }
+        if !whom.revive.is_empty() && Instant::now() > self.next_start {
+            revive(&whom.revive)?;
+            self.next_start = Instant::now() + BETWEEN_STARTS;
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+}
+
+/// Whether a node that is away, or comes up, explains it.
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(_) | Error::Closed(_))
+}
+
+/// Has the node again.
+fn revive(command: &[String]) -> Result<()> {
+    let output = Command::new(&command[0])
+        .args(&command[1..])
+        .output()
+        .map_err(|error| Error::Unavailable(format!("cannot run {}: {error}", command[0])))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("fodder: ").to_owned();
+    Err(Error::Unavailable(format!("the node has gone and cannot be started again: {said}")))
+}

@@ -1,0 +1,261 @@
+//! A node as Python asks it. Calls are made without Python's lock; each ends by a deadline, or by Ctrl-C.
+
+use crate::{
+    batch::Batch,
+    buffer::Buffer,
+    connection::{Connection, Pool, Wait, Whom},
+    error::raise,
+    process::{PerProcess, runtime},
+    signal,
+};
+use fodder_api::{Address, Client, Error, Result, Target, Timeouts, frames, v1};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+use std::{future::Future, time::Duration};
+
+/// How often a call that takes long looks for signals.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Labels and sizes, packed; names and classes.
+type Listing<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Vec<String>, Vec<String>);
+
+/// A client of one node. Any thread may use it, and so may forked children: each process has connections of its own.
+#[pyclass(frozen, weakref, module = "fodder._fodder")]
+#[derive(Debug)]
+pub(crate) struct Node {
+    whom: Whom,
+    pool: PerProcess<Pool>,
+}
+
+#[pymethods]
+impl Node {
+    #[new]
+    #[pyo3(signature = (address, *, timeout = 30.0, patience = 30.0, revive = Vec::new()))]
+    fn new(address: &str, timeout: f64, patience: f64, revive: Vec<String>) -> PyResult<Self> {
+        let address: Address = address.parse().map_err(raise)?;
+        let seconds = |value: f64| {
+            Duration::try_from_secs_f64(value).map_err(|_| raise(Error::Invalid(format!("{value} is no time to wait"))))
+        };
+        let timeouts = Timeouts { progress: seconds(timeout)?, ..Timeouts::default() };
+        let whom = Whom { address, timeouts, patience: seconds(patience)?, revive };
+        Ok(Self { whom, pool: PerProcess::new() })
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.whom.address.to_string()
+    }
+
+    /// Asks once, without patience.
+    fn ping(&self, py: Python<'_>) -> PyResult<()> {
+        let connection = py.detach(|| {
+            let mut connection = Connection::new(&self.whom)?;
+            connection.client.ping().map(|()| connection)
+        });
+        self.pool().give_back(connection.map_err(raise)?);
+        Ok(())
+    }
+
+    fn open(&self, py: Python<'_>, dataset: &str, snapshot: &str) -> PyResult<(String, u64, u32)> {
+        let opened = self.frames(py, |connection| connection.open(dataset, snapshot))?;
+        Ok((opened.snapshot, opened.items, opened.objects))
+    }
+
+    fn get(&self, py: Python<'_>, dataset: &str, snapshot: &str, ids: Vec<u64>) -> PyResult<Batch> {
+        self.receive(py, |connection, batch| {
+            let handle = connection.handle(dataset, snapshot)?;
+            connection.client.get_items(handle, &ids, batch)
+        })
+    }
+
+    fn get_one<'py>(&self, py: Python<'py>, dataset: &str, snapshot: &str, id: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let batch = self.receive(py, |connection, batch| {
+            let handle = connection.handle(dataset, snapshot)?;
+            connection.client.get_items(handle, &[id], batch)
+        })?;
+        batch.bytes(py, 0)
+    }
+
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        dataset: &str,
+        snapshot: &str,
+        path: &str,
+        offset: u64,
+        length: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let target = Target::Path(path.to_owned());
+        let batch = self.receive(py, |connection, batch| {
+            let handle = connection.handle(dataset, snapshot)?;
+            connection.client.read(handle, &target, offset, length, batch)
+        })?;
+        batch.bytes(py, 0)
+    }
+
+    fn datasets<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let datasets = self.call(py, async |client| client.list_datasets().await)?;
+        datasets.iter().map(|dataset| crate::items::dataset(py, dataset)).collect()
+    }
+
+    fn refresh(&self, py: Python<'_>, dataset: &str) -> PyResult<(String, u64)> {
+        let reply = self.call(py, async |client| client.refresh(dataset).await)?;
+        Ok((reply.snapshot, reply.items))
+    }
+
+    fn evict(&self, py: Python<'_>, dataset: &str, prefix: &str) -> PyResult<u64> {
+        Ok(self.call(py, async |client| client.evict(dataset, prefix).await)?.bytes)
+    }
+
+    /// Labels and 1, sizes, names (if they are wanted) and classes of all items.
+    fn list_items<'py>(&self, py: Python<'py>, dataset: &str, snapshot: &str, names: bool) -> PyResult<Listing<'py>> {
+        let request =
+            v1::ListItemsRequest { dataset: dataset.into(), snapshot: snapshot.into(), names, ..Default::default() };
+        let all = self.call(py, async |client| crate::items::collect(client, request.clone()).await)?;
+        Ok((PyBytes::new(py, &all.labels), PyBytes::new(py, &all.sizes), all.names, all.classes))
+    }
+
+    /// Entries of a directory: name, whether it is a directory, size, time in nanoseconds or none.
+    fn list_directory(&self, py: Python<'_>, dataset: &str, path: &str) -> PyResult<Vec<crate::items::Listed>> {
+        self.frames(py, |connection| crate::items::list(connection, dataset, path))
+    }
+
+    fn lookup(&self, py: Python<'_>, dataset: &str, path: &str) -> PyResult<crate::items::Listed> {
+        self.frames(py, |connection| crate::items::lookup(connection, dataset, path))
+    }
+
+    /// Warms, and tells `told` how far it is.
+    #[pyo3(signature = (dataset, path, told, *, max_bytes = None, bytes_per_second = 0, workers = 0))]
+    #[allow(clippy::too_many_arguments, reason = "as many as the request has")]
+    fn warm<'py>(
+        &self,
+        py: Python<'py>,
+        dataset: &str,
+        path: &str,
+        told: Bound<'py, PyAny>,
+        max_bytes: Option<u64>,
+        bytes_per_second: u64,
+        workers: u32,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (dataset, path) = (dataset.to_owned(), path.to_owned());
+        let request = v1::WarmRequest { dataset, path, max_bytes, bytes_per_second, workers, ..Default::default() };
+        let mut progress = self.call(py, async |client| client.warm(request.clone()).await)?;
+        loop {
+            let next = py.detach(|| runtime().block_on(interruptible(progress.next()))).map_err(raise)?;
+            let Some(next) = next else {
+                return Err(raise(Error::Internal("the warming ended without a word".into())));
+            };
+            let said = crate::items::warm(py, &next)?;
+            told.call1((&said,))?;
+            if next.finished {
+                return Ok(said);
+            }
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Node({:?})", self.address())
+    }
+}
+
+impl Node {
+    fn pool(&self) -> &Pool {
+        self.pool.get(|| Pool::new(&self.whom))
+    }
+
+    /// Makes a call over gRPC that may be made again: if the node is away, until patience ends.
+    pub(crate) fn call<T: Send>(&self, py: Python<'_>, call: impl AsyncFn(&Client) -> Result<T> + Sync) -> PyResult<T> {
+        let client = self.pool().grpc();
+        let outcome = py.detach(|| {
+            let mut wait = Wait::new(&self.whom);
+            loop {
+                match runtime().block_on(interruptible(call(&client))) {
+                    Err(error) => wait.after(error, &self.whom)?,
+                    done => return done,
+                }
+            }
+        });
+        outcome.map_err(raise)
+    }
+
+    /// Makes a call over gRPC once.
+    pub(crate) fn call_once<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl AsyncFnOnce(&Client) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let client = self.pool().grpc();
+        py.detach(|| runtime().block_on(interruptible(call(&client)))).map_err(raise)
+    }
+
+    /// Receives items over frames.
+    pub(crate) fn receive(
+        &self,
+        py: Python<'_>,
+        ask: impl Fn(&mut Connection, &mut frames::Batch<Buffer>) -> Result<()> + Sync,
+    ) -> PyResult<Batch> {
+        let room = self.pool().shelf().take(py);
+        let received =
+            self.frames_with(py, frames::Batch::with_room(room), |connection, batch| ask(connection, batch))?;
+        let batch = Batch::new(received)?;
+        self.pool().shelf().keep(py, batch.array());
+        Ok(batch)
+    }
+
+    fn frames<T: Send>(&self, py: Python<'_>, ask: impl Fn(&mut Connection) -> Result<T> + Sync) -> PyResult<T> {
+        let answer = self.frames_with(py, None, |connection, answer| {
+            *answer = Some(ask(connection)?);
+            Ok(())
+        })?;
+        Ok(answer.expect("an answer that is no error is there"))
+    }
+
+    /// Asks over a connection of this process. If that is lost, or the node is away, again until patience ends.
+    fn frames_with<A: Send>(
+        &self,
+        py: Python<'_>,
+        mut answer: A,
+        ask: impl Fn(&mut Connection, &mut A) -> Result<()> + Sync,
+    ) -> PyResult<A> {
+        let pool = self.pool();
+        let mut held = pool.take();
+        let (whom, ask) = (&self.whom, &ask);
+        let (held, outcome) = py.detach(move || {
+            let mut wait = Wait::new(whom);
+            loop {
+                let error = match held.take().map_or_else(|| Connection::new(whom), Ok) {
+                    Err(error) => error,
+                    Ok(mut connection) => match ask(&mut connection, &mut answer) {
+                        Err(error) if connection.client.is_broken() => error,
+                        outcome => return (Some(connection), outcome.map(|()| answer)),
+                    },
+                };
+                if let Err(error) = wait.after(error, whom) {
+                    return (None, Err(error));
+                }
+            }
+        });
+        match held {
+            Some(connection) => pool.give_back(connection),
+            None => pool.forget(),
+        }
+        outcome.map_err(raise)
+    }
+}
+
+/// A future that Ctrl-C ends.
+pub(crate) async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(LOOK) => {
+                if signal::should_end() {
+                    return Err(Error::Closed("interrupted".into()));
+                }
+            }
+        }
+    }
+}

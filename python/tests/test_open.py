@@ -1,0 +1,92 @@
+"""`fodder.open`: joins this host's node, or starts one that ends with its last user."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+
+import fodder
+import pytest
+from conftest import Data, is_running, wait_for
+
+
+def node_of(cache):
+    return json.loads((cache / "LOCK").read_text())["pid"]
+
+
+def first_item(origin, cache):
+    return fodder.open(origin, cache_dir=cache, cache_size="32MiB")[0], node_of(cache)
+
+
+def test_ranks_that_open_at_once_share_one_node_which_ends_with_them(data, tmp_path):
+    cache = tmp_path / "cache"
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        got = pool.starmap(first_item, [(data.folder, cache)] * 8)
+        assert {content for content, _ in got} == {data.content[0]}
+        assert len({pid for _, pid in got}) == 1
+        pid = got[0][1]
+        assert is_running(pid)
+    wait_for("the node to end with its last user", lambda: not is_running(pid))
+
+
+def test_a_running_node_is_joined(serve, data):
+    node = serve(str(data.folder), "--name", "pets")
+    pets = fodder.open(data.folder, cache_dir=node.cache)
+    assert (pets.name, node_of(node.cache)) == ("pets", node.process.pid)
+    assert pets[1] == data.content[1]
+
+
+def test_a_layout_and_a_policy_may_be_chosen(serve, data):
+    node = serve(str(data.folder), "--name", "pets")
+    blocks = fodder.open(data.folder, cache_dir=node.cache, layout="blocks", policy="lru")
+    stats = blocks.stats()
+    assert blocks.name != "pets" and (stats.layout, stats.policy) == ("blocks", "lru")
+    assert fodder.open(data.folder, cache_dir=node.cache, layout="blocks") == blocks
+    assert fodder.open(data.folder, cache_dir=node.cache, name="other").name == "other"
+
+
+def test_a_node_of_ones_own_that_is_killed_is_started_again(data, tmp_path):
+    cache = tmp_path / "cache"
+    pets = fodder.open(data.folder, cache_dir=cache, cache_size="32MiB")
+    assert pets[0] == data.content[0]
+    before = node_of(cache)
+    os.kill(before, signal.SIGKILL)
+    assert [bytes(view) for view in pets.get_batch(range(len(data)))] == data.content
+    assert pets.stats().items == len(data)
+    after = node_of(cache)
+    assert after != before
+    del pets
+    wait_for("the node to end with its last user", lambda: not is_running(after))
+
+
+def test_what_cannot_be_opened_says_why(tmp_path):
+    with pytest.raises(fodder.FodderError, match="/no/such/place"):
+        fodder.open("/no/such/place", cache_dir=tmp_path / "cache")
+    with pytest.raises(fodder.FodderError, match="layout"):
+        fodder.open(tmp_path, cache_dir=tmp_path / "cache", layout="nonsense")
+
+
+def test_a_program_that_is_missing_says_how_to_name_it(data, monkeypatch, tmp_path):
+    monkeypatch.setenv("FODDER_PROGRAM", str(tmp_path / "nothing"))
+    with pytest.raises(LookupError, match="nothing"):
+        fodder.open(data.folder)
+
+
+def test_ctrl_c_while_warming_ends_at_once_and_leaves_no_node(tmp_path):
+    data = Data(tmp_path / "data")
+    cache = tmp_path / "cache"
+    code = (
+        "import fodder, os, signal, sys, threading\n"
+        f"ds = fodder.open('throttled:latency=2s:{data.folder}', cache_dir={str(cache)!r}, cache_size='32MiB')\n"
+        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try: ds.warm(workers=1, progress=False)\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "interrupted", done.stderr
+    pid = node_of(cache)
+    wait_for("the node to end with its last user", lambda: not is_running(pid))
