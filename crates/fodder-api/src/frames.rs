@@ -27,12 +27,13 @@
 //!              44 path utf-8  .. behind utf-8                                                  -> ENTRIES
 //!  12 LEASE_OBJECT  16 object                                                                  -> LEASE
 //!  13 DESCRIBE 16 object                                                                       -> OBJECT
+//!  14 TOUCH    16 objects ... (at most 4,096)                                                  no reply
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
 //! reply        0 bytes behind these 16 u32   4 request u32   8 kind u8   9 source u8   10 status u8   11 flags u8
 //!              12 index u32
-//!   1 OPENED   16 handle u32  20 objects u32  24 snapshot [16]  40 items u64
+//!   1 OPENED   16 handle u32  20 objects u32  24 snapshot [16]  40 items u64  48 bytes of all objects u64
 //!   2 DONE
 //!   3 ITEM     16 label u32  20 delivery u8  21 zero [3]  24 asked u64  32 served u64  40 size u64
 //!              48 bytes, or text if status is not 0
@@ -57,7 +58,8 @@
 //! listing goes on at the `rank` that an entry of that snapshot gave as its `next`. If the node no longer keeps it, the
 //! listing goes on in the newest behind the name `behind` (a directory's has a slash at its end), and the answer says so.
 //! Requests that name an object are answered for exactly that version, or with `Stale`. A LEASE_OBJECT is answered with a
-//! file only if all of the object is in one tier, else with `Full`: it fetches nothing.
+//! file only if all of the object is in one tier, else with `Full`: it fetches nothing. It counts as a hit; files that
+//! the client has already and opens again are told with TOUCH, late and not all if there are too many.
 //!
 //! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
 
@@ -71,7 +73,7 @@ pub use batch::{Batch, BatchItem, Room};
 pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
     BadFrame, BatchHead, EntriesHead, Entry, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, ObjectHead,
-    ObjectId, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
+    ObjectId, ObjectIds, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
 };
 pub use lease::{Lease, LeaseCache, Leased};
 pub use socket::{Socket, ask_on_signal};
@@ -96,3 +98,6 @@ pub const MAX_ENTRIES: usize = 4096;
 
 /// The most leases one request may ask for: each brings a file descriptor, and the kernel takes 253 in one message.
 pub const MAX_LEASES: usize = 64;
+
+/// Objects that are told of in one TOUCH.
+pub const MAX_TOUCHED: usize = 4096;

@@ -16,15 +16,18 @@ use crate::{
     error::Errno,
     inode::{Found, Kind, Table},
     mode::Policy,
-    node::{Node, SnapshotId},
+    node::{Newest, Node},
 };
-use fodder_api::frames::ObjectInfo;
+use fodder_api::frames::{ObjectId, ObjectInfo};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
+
+/// Opens of kept files that are noted between two times the node is told: more than a machine makes in a second.
+const MAX_TOUCHED: usize = 1 << 16;
 
 /// What a user may choose about a mounted dataset, and the bounds of what it holds.
 #[derive(Debug, Clone)]
@@ -52,7 +55,9 @@ pub(crate) struct FileSystem<N> {
     pool: Pool,
     snapshots: Snapshots,
     /// The newest snapshot when last asked.
-    newest: Mutex<Option<SnapshotId>>,
+    newest: Mutex<Option<Newest>>,
+    /// Objects whose kept files were opened since the node was last told.
+    touched: Mutex<Vec<ObjectId>>,
     handles: Mutex<FxHashMap<u64, Arc<Handle>>>,
     directories: Mutex<FxHashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
@@ -88,6 +93,7 @@ impl<N: Node> FileSystem<N> {
             pool: Pool::new(settings.files, registrar),
             snapshots: Snapshots::default(),
             newest: Mutex::default(),
+            touched: Mutex::default(),
             handles: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -154,11 +160,27 @@ impl<N: Node> FileSystem<N> {
     pub(crate) fn changes(&self) -> Option<Changes> {
         let now = self.node.newest().ok()?;
         let before = self.newest.lock().replace(now);
-        if before.is_none_or(|before| before == now) {
+        if before.is_none_or(|before| before.snapshot == now.snapshot) {
             return None;
         }
         let (entries, directories) = self.inodes.everything();
         Some(Changes { entries, directories })
+    }
+
+    /// Notes that a kept file was opened. What does not fit until the node is told is not told.
+    fn touch(&self, object: ObjectId) {
+        let mut touched = self.touched.lock();
+        if touched.len() < MAX_TOUCHED {
+            touched.push(object);
+        }
+    }
+
+    /// Tells the node which kept files were opened since it was last told. May wait for the node to listen.
+    pub(crate) fn tell_touched(&self) {
+        let touched = std::mem::take(&mut *self.touched.lock());
+        if !touched.is_empty() {
+            self.node.touch(&touched);
+        }
     }
 
     /// Gives back what is not needed; entries that the kernel should forget because there are too many.

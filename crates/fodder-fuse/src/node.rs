@@ -14,6 +14,14 @@ use fodder_api::{
 /// The name of a snapshot.
 pub(crate) type SnapshotId = [u8; 16];
 
+/// The newest snapshot, and how much is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Newest {
+    pub(crate) snapshot: SnapshotId,
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -65,5 +73,7 @@ pub(crate) trait Node: Send + Sync + 'static {
     /// What is known of an object.
     fn describe(&self, object: ObjectId) -> Result<Description>;
     /// The newest snapshot, without waiting for a node that is away.
-    fn newest(&self) -> Result<SnapshotId>;
+    fn newest(&self) -> Result<Newest>;
+    /// Tells that leased files were opened again. A node that is away is not told.
+    fn touch(&self, objects: &[ObjectId]);
 }

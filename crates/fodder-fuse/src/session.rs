@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Inodes the kernel may know: about 150 bytes each here, and several times that in the kernel.
 const MAX_INODES: usize = 1 << 20;
 
-/// Files that are kept open, if this process may have as many: somewhat fewer than a node leases on one connection.
-const MAX_FILES: usize = 8000;
+/// Files that are kept open, if this process may have as many: as many as a node leases on one connection.
+const MAX_FILES: usize = 65_536;
 
 /// What a user may choose about a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct MountOptions {
     pub whole_bytes: u64,
     /// How long opens and reads wait for a node that is away.
     pub patience: Duration,
+    /// Cache files that are kept open from one open to the next; None: three quarters of what this process may open.
+    pub open_files: Option<usize>,
 }
 
 impl Default for MountOptions {
@@ -64,6 +66,7 @@ impl Default for MountOptions {
             read_ahead_kb: 1024,
             whole_bytes: 8 << 20,
             patience: Duration::from_secs(60),
+            open_files: None,
         }
     }
 }
@@ -96,7 +99,7 @@ impl Mount {
         let path = point::prepare(dir)?;
         let node = Remote::new(address, dataset.to_owned(), options.patience, revive);
         node.newest().map_err(|error| Error::Unavailable(error.to_string()))?;
-        let files = raise_file_limit();
+        let files = kept_files(options.open_files);
         let tuning =
             Tuning { max_background: options.max_background, congestion_threshold: options.congestion_threshold };
         let attach = point::Attach {
@@ -117,6 +120,8 @@ impl Mount {
             files,
         };
         let made = Arc::new(FileSystem::new(node, settings, Arc::clone(&device) as _));
+        // How large it is should be known before somebody asks.
+        let _ = made.changes();
         let serving = Serving::start(greeted, &device, Handler::new(Arc::clone(&made)));
         let (serving, why) = serving.inspect_err(|_| drop(point::detach(&path)))?;
         let transport = serving.transport;
@@ -227,8 +232,8 @@ fn policy(can: &Greeting, options: &MountOptions, device: &Device) -> (Policy, O
     }
 }
 
-/// Raises the limit of open files as far as this process may; how many of them may be kept.
-fn raise_file_limit() -> usize {
+/// Raises the limit of open files as far as this process may; how many of them are kept.
+fn kept_files(wanted: Option<usize>) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
@@ -237,8 +242,8 @@ fn raise_file_limit() -> usize {
             limit = raised;
         }
     }
-    let allowed = limit.current.map_or(MAX_FILES, |files| usize::try_from(files).unwrap_or(usize::MAX) / 2);
-    allowed.min(MAX_FILES)
+    let allowed = limit.current.map_or(MAX_FILES, |files| usize::try_from(files).unwrap_or(usize::MAX) / 4 * 3);
+    wanted.unwrap_or(MAX_FILES).min(allowed).min(MAX_FILES)
 }
 
 /// Reading ahead is set where the kernel keeps it; its own protocol allows no more than 128 KiB.
@@ -260,6 +265,7 @@ fn watch<N: Node>(fs: &FileSystem<N>, device: &Device, stop: &Stop) {
                 changes.entries.iter().for_each(|(parent, name)| device.expire(*parent, name));
                 changes.directories.iter().for_each(|ino| device.forget_listing(*ino));
             }
+            fs.tell_touched();
             fs.tidy().iter().for_each(|(parent, name)| device.forget(*parent, name));
             let (inodes, handles, files) = fs.counts();
             tracing::trace!(inodes, handles, files, "the mount");

@@ -3,7 +3,7 @@
 
 use crate::{
     backing::{Content, Registrar},
-    node::{Description, Entry, From, Node, Page, SnapshotId},
+    node::{Description, Entry, From, Newest, Node, Page},
 };
 use fodder_api::{
     Error, Result, Source,
@@ -66,6 +66,7 @@ pub(crate) struct Memory {
     pub(crate) away: AtomicBool,
     pub(crate) lists: AtomicUsize,
     pub(crate) reads: AtomicUsize,
+    pub(crate) touched: Mutex<Vec<ObjectId>>,
 }
 
 impl Memory {
@@ -187,8 +188,15 @@ impl Node for Memory {
         Ok(Description { cached_bytes, tier, version: "\"v\"".into() })
     }
 
-    fn newest(&self) -> Result<SnapshotId> {
+    fn newest(&self) -> Result<Newest> {
         self.check()?;
-        Ok([(self.snapshots.lock().len() - 1) as u8; 16])
+        let snapshots = self.snapshots.lock();
+        let now = snapshots.last().unwrap();
+        let bytes = now.values().map(|(_, bytes)| bytes.len() as u64).sum();
+        Ok(Newest { snapshot: [(snapshots.len() - 1) as u8; 16], objects: now.len() as u64, bytes })
+    }
+
+    fn touch(&self, objects: &[ObjectId]) {
+        self.touched.lock().extend_from_slice(objects);
     }
 }

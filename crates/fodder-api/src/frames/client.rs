@@ -31,6 +31,8 @@ pub struct Opened {
     pub items: u64,
     /// Objects in the snapshot.
     pub objects: u32,
+    /// Bytes of all of them.
+    pub bytes: u64,
 }
 
 /// A blocking connection to a node that speaks frames.
@@ -115,9 +117,10 @@ impl FrameClient {
         let request = self.send(Request::Open { dataset, snapshot }, 0)?;
         let body = self.reply(request, Kind::Opened)?;
         let body = body.get(..OpenedHead::BYTES).and_then(|head| head.try_into().ok());
-        let OpenedHead { handle, objects, snapshot, items } = OpenedHead::decode(body.expect("a checked length"));
+        let OpenedHead { handle, objects, snapshot, items, bytes } =
+            OpenedHead::decode(body.expect("a checked length"));
         let snapshot = format!("{:032x}", u128::from_be_bytes(snapshot));
-        Ok(Opened { handle, snapshot, items, objects })
+        Ok(Opened { handle, snapshot, items, objects, bytes })
     }
 
     /// Gives a handle back.

@@ -4,11 +4,11 @@ mod object;
 mod reply;
 mod request;
 
-pub(super) use request::pack;
+pub(super) use request::{pack, pack_objects};
 pub use {
     object::{EntriesHead, Entry, ObjectId, ObjectInfo},
     reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, ReplyHead},
-    request::{Ids, Request, RequestHead, TargetRef},
+    request::{Ids, ObjectIds, Request, RequestHead, TargetRef},
 };
 
 use super::{MAGIC, VERSIONS};

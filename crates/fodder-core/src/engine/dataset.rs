@@ -2,7 +2,7 @@
 //! beside reading (which is in `read.rs`).
 
 use super::{
-    DatasetStats, DatasetStatus, EvictReport, Residence, VerifyReport,
+    DatasetStats, DatasetStatus, EvictReport, Residence, Source, VerifyReport,
     flight::Flights,
     hold::Reason,
     job::{Notices, Prefetcher, State},
@@ -143,6 +143,25 @@ impl Dataset {
             self.meter.leased(self.objects.load().size(object));
         }
         Ok(lease)
+    }
+
+    /// The same for somebody who opens the object as a file: one hit, whatever is then read of it.
+    pub fn try_open(&self, object: ObjectSlot) -> Result<Option<Lease>> {
+        let lease = self.lease_now(object)?;
+        if let Some(lease) = &lease {
+            self.answered(object, 0..lease.size, Source::Tier(lease.medium));
+        }
+        Ok(lease)
+    }
+
+    /// Somebody who has an object's file opened it again: one more hit, if the object is still cached.
+    pub fn opened_again(&self, object: ObjectSlot) {
+        let pieces = || self.pieces_of(object);
+        let whole = self.stocks.iter().find(|(_, stock)| pieces().all(|piece| stock.shelf.has(PieceId(piece))));
+        if let Some((_, stock)) = whole {
+            stock.hit(pieces());
+            self.answered(object, 0..self.objects.load().size(object), Source::Tier(stock.medium));
+        }
     }
 
     fn lease_now(&self, object: ObjectSlot) -> Result<Option<Lease>> {

@@ -29,8 +29,21 @@ const WAYS: usize = 8;
 /// Files kept open by all tiers of this process.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// How many files the process may keep open: half of what the system lets it, which is raised as far as it goes.
+/// Files that are open because somebody else was given them.
+static GIVEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many files the process may keep open for itself: half of what the system lets it.
 fn limit() -> usize {
+    (descriptors() / 2).clamp(WAYS, 65_536)
+}
+
+/// Whether one more file may be open, kept or given: an eighth is left for everything else.
+fn spare() -> bool {
+    KEPT.load(Ordering::Relaxed) + GIVEN.load(Ordering::Relaxed) < descriptors() / 8 * 7
+}
+
+/// How many descriptors the process may have, which is raised as far as it goes.
+fn descriptors() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         use rustix::process::{Resource, getrlimit, setrlimit};
@@ -38,8 +51,28 @@ fn limit() -> usize {
         let before = limits.current;
         limits.current = limits.maximum;
         let now = if setrlimit(Resource::Nofile, limits).is_ok() { limits.maximum } else { before };
-        now.map_or(65_536, |now| usize::try_from(now / 2).unwrap_or(65_536)).clamp(WAYS, 65_536)
+        now.and_then(|now| usize::try_from(now).ok()).unwrap_or(1 << 20)
     })
+}
+
+/// The descriptor of a file that somebody else was given, counted as long as it is open here.
+#[derive(Debug)]
+pub(super) struct Given(());
+
+impl Given {
+    /// One more, if there is one to spare.
+    pub(super) fn new() -> Option<Self> {
+        spare().then(|| {
+            GIVEN.fetch_add(1, Ordering::Relaxed);
+            Self(())
+        })
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        GIVEN.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// An open cache file. Whoever holds it can read it to its end, even after it was unlinked.
@@ -101,7 +134,8 @@ impl Files {
         set.tick = set.tick.wrapping_add(1);
         let tick = set.tick;
         let same = set.ways.iter().position(|way| way.as_ref().is_some_and(|w| w.slot == slot && w.shelf == shelf));
-        let free = || set.ways.iter().position(Option::is_none).filter(|_| KEPT.load(Ordering::Relaxed) < limit());
+        let free =
+            || set.ways.iter().position(Option::is_none).filter(|_| KEPT.load(Ordering::Relaxed) < limit() && spare());
         let oldest = || {
             let aged =
                 set.ways.iter().enumerate().filter_map(|(at, way)| Some((at, tick.wrapping_sub(way.as_ref()?.used))));

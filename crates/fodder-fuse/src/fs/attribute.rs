@@ -10,6 +10,9 @@ const NO_TIME_S: i64 = 315_532_800;
 /// What is best read at a time.
 const BLOCK_BYTES: u32 = 128 << 10;
 
+/// The unit in which the size of all files together is told.
+const UNIT_BYTES: u32 = 4096;
+
 /// A file or a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
@@ -51,9 +54,15 @@ impl<N: Node> FileSystem<N> {
         Attr { ino, kind, size, modified, permissions, links, owner, block_bytes: BLOCK_BYTES }
     }
 
-    /// How large it is. How much there is is the origin's to say.
+    /// How large it is: as large as the dataset, all of it in use.
     pub(crate) fn size(&self) -> Size {
-        Size { blocks: 0, block_bytes: 4096, files: 0, longest_name: 255 }
+        let (objects, bytes) = self.newest.lock().map_or((0, 0), |newest| (newest.objects, newest.bytes));
+        Size {
+            blocks: bytes.div_ceil(u64::from(UNIT_BYTES)),
+            block_bytes: UNIT_BYTES,
+            files: objects,
+            longest_name: 255,
+        }
     }
 
     /// The names of an inode's extended attributes.

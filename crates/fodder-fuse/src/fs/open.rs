@@ -50,6 +50,7 @@ impl<N: Node> FileSystem<N> {
     /// Opens a file whose bytes are at hand.
     pub(crate) fn try_open(&self, ino: u64) -> Option<Result<Opened>> {
         let kept = self.pool.get(ino);
+        let again = kept.is_some();
         // The kernel is asked before the lock is taken.
         let passable = self.passable(kept.as_ref());
         let mut inodes = self.inodes.lock();
@@ -65,6 +66,9 @@ impl<N: Node> FileSystem<N> {
         let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else { return None };
         let mode = state.open(self.settings.policy, passable);
         drop(inodes);
+        if again {
+            self.touch(object.id);
+        }
         Some(Ok(self.opened(ino, object, mode, whole)))
     }
 

@@ -263,3 +263,33 @@ fn memory_is_flat_over_many_opens() {
     assert_eq!((fs.counts(), ids.open()), ((1, 0, 1), 1));
     assert!(fs.tidy().is_empty());
 }
+
+#[test]
+fn the_node_is_told_of_opens_that_it_does_not_see() {
+    let (fs, _) = small([("a", vec![1; 10]), ("b", vec![2; 10])]);
+    ["a", "b"].iter().for_each(|path| fs.node.fill(path));
+    let a = find(&fs, "a").unwrap().ino;
+    let object = fs.object(a).unwrap().id;
+    fs.open(a).unwrap();
+    fs.tell_touched();
+    assert!(fs.node.touched.lock().is_empty(), "the node gave the file, and knows");
+    for _ in 0..3 {
+        let opened = fs.try_open(a).unwrap().unwrap();
+        fs.release(opened.handle);
+    }
+    fs.tell_touched();
+    fs.tell_touched();
+    assert_eq!(*fs.node.touched.lock(), [object; 3]);
+    (0..MAX_TOUCHED + 10).for_each(|_| fs.touch(object));
+    fs.tell_touched();
+    assert_eq!(fs.node.touched.lock().len(), 3 + MAX_TOUCHED);
+}
+
+#[test]
+fn it_is_as_large_as_the_dataset() {
+    let (fs, _) = small([("a", vec![1; 5000]), ("d/b", vec![2; 10])]);
+    assert_eq!(fs.size().files, 0);
+    fs.changes();
+    let size = fs.size();
+    assert_eq!((size.files, size.blocks, size.block_bytes, size.longest_name), (2, 2, 4096, 255));
+}

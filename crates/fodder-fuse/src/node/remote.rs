@@ -1,6 +1,6 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
-use super::{Description, Entry, From, Node, Page, SnapshotId};
+use super::{Description, Entry, From, Newest, Node, Page};
 use crate::backing::Content;
 use fodder_api::{
     Address, Error, Result, Timeouts,
@@ -186,13 +186,19 @@ impl Node for Remote {
         Ok(Description { cached_bytes, tier, version })
     }
 
-    fn newest(&self) -> Result<SnapshotId> {
+    fn newest(&self) -> Result<Newest> {
         let opened = self.ask(Duration::ZERO, |link| {
             let opened = link.client.open(&self.dataset, None)?;
             link.client.close(opened.handle)?;
             Ok(opened)
         })?;
         let id = u128::from_str_radix(&opened.snapshot, 16);
-        id.map(u128::to_be_bytes).map_err(|_| Error::Internal("the node has a snapshot without a name".into()))
+        let id = id.map_err(|_| Error::Internal("the node has a snapshot without a name".into()))?;
+        Ok(Newest { snapshot: id.to_be_bytes(), objects: u64::from(opened.objects), bytes: opened.bytes })
+    }
+
+    fn touch(&self, objects: &[ObjectId]) {
+        // What is lost is a little knowledge of what is used.
+        let _ = self.ask(Duration::ZERO, |link| link.client.touch(link.handle, objects));
     }
 }

@@ -194,6 +194,13 @@ impl Connection {
                 leases.iter().for_each(|lease| self.leases.give_back(lease));
                 Ok(Ok(()))
             }
+            Request::Touch { objects } => {
+                if let Ok((dataset, _)) = self.opened(&head) {
+                    let known = objects.iter().filter_map(|object| Place::of_object(&dataset, object).ok());
+                    known.for_each(|place| dataset.opened_again(place.object));
+                }
+                Ok(Ok(()))
+            }
             Request::Ping => Ok(self.done(head.request)),
             Request::Lookup { path } => self.opened(&head).and_then(|open| self.lookup(head.request, &open.0, path)),
             Request::List { path, snapshot, rank, behind, count } => self.opened(&head).and_then(|open| {
@@ -236,7 +243,14 @@ impl Connection {
         let handle = self.next_handle;
         self.next_handle = handle.wrapping_add(1);
         let objects = snapshot.object_count();
-        let body = OpenedHead { handle, objects, snapshot: snapshot.id().0, items: snapshot.len() }.encode();
+        let body = OpenedHead {
+            handle,
+            objects,
+            snapshot: snapshot.id().0,
+            items: snapshot.len(),
+            bytes: snapshot.total_bytes(),
+        }
+        .encode();
         self.opens.insert(handle, (dataset, snapshot));
         let head = ReplyHead::new(Kind::Opened, request, body.len());
         Ok(self.output.frame(&mut self.socket, &head, &[&body]).map_err(End::from))

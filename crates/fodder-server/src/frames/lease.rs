@@ -14,8 +14,8 @@ use std::{
     sync::Arc,
 };
 
-/// Leases a connection may hold: each pins a file and may cost the node a file descriptor.
-const MAX_HELD: usize = 8192;
+/// Leases a connection may hold: each pins a file. How many descriptors all of them may cost the node is the tiers' to say.
+const MAX_HELD: usize = 65_536;
 
 /// Objects that are fetched at a time because a lease was asked for.
 const MAX_FETCHES: usize = 16;
@@ -102,7 +102,12 @@ impl Connection {
         }
         let (mut fetched, mut cold) = (Fetched::new(), Vec::new());
         for object in wanted {
-            match dataset.try_lease(object).transpose() {
+            let lease = match fetch {
+                Fetch::Missing => dataset.try_lease(object),
+                // That is how a mount opens files.
+                Fetch::Nothing => dataset.try_open(object),
+            };
+            match lease.transpose() {
                 Some(lease) => {
                     drop(fetched.insert(object, lease.map(|lease| (Source::Tier(lease.medium), Arc::new(lease)))))
                 }

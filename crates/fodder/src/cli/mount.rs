@@ -58,6 +58,10 @@ pub struct MountArgs {
     /// How far the kernel reads ahead where it keeps what it reads.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = serve::parse_bytes, help_heading = "Tuning")]
     pub read_ahead: u64,
+    /// Cache files that are kept open from one open to the next. Default: three quarters of what the process may open
+    /// (`ulimit -n`), at most 65,536.
+    #[arg(long, value_name = "N", help_heading = "Tuning")]
+    pub open_files: Option<usize>,
     /// Do not let the kernel read cache files itself.
     #[arg(long, help_heading = "Tuning")]
     pub no_passthrough: bool,
@@ -120,6 +124,7 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
             | "max-background"
             | "congestion-threshold"
             | "read-ahead"
+            | "open-files"
             | "addr"
             | "cache-dir"
             | "log-level"

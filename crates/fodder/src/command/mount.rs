@@ -156,6 +156,7 @@ fn options(args: &MountArgs) -> MountOptions {
         congestion_threshold: args.congestion_threshold,
         read_ahead_kb: u32::try_from(args.read_ahead >> 10).unwrap_or(u32::MAX),
         patience: args.patience,
+        open_files: args.open_files,
         ..MountOptions::default()
     }
 }

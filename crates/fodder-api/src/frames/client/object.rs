@@ -3,7 +3,10 @@
 use super::{FrameClient, strange};
 use crate::{
     Error, MAX_PATH_BYTES, Result, Source,
-    frames::{Batch, EntriesHead, Entry, Kind, Leased, ObjectHead, ObjectId, Request, TargetRef, codec::BadFrame},
+    frames::{
+        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, ObjectHead, ObjectId, Request, TargetRef,
+        codec::{BadFrame, pack_objects},
+    },
 };
 
 /// A page of a directory.
@@ -91,6 +94,14 @@ impl FrameClient {
     ) -> Result<()> {
         let request = self.send(Request::Read { target: TargetRef::Object(object), offset, length }, handle)?;
         self.receive_into(request, Some(1), batch)
+    }
+
+    /// Tells that files of objects which are here were opened again. Not answered.
+    pub fn touch(&mut self, handle: u32, objects: &[ObjectId]) -> Result<()> {
+        for chunk in objects.chunks(MAX_TOUCHED) {
+            self.send(Request::Touch { objects: pack_objects(chunk, &mut Vec::new()) }, handle)?;
+        }
+        Ok(())
     }
 
     /// How many bytes of an object are cached, the tier that has all of it, and its version.

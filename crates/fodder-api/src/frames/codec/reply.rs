@@ -134,11 +134,13 @@ pub struct OpenedHead {
     pub snapshot: [u8; 16],
     /// Items in the snapshot.
     pub items: u64,
+    /// Bytes of all objects in the snapshot.
+    pub bytes: u64,
 }
 
 impl OpenedHead {
     /// Bytes of it.
-    pub const BYTES: usize = 32;
+    pub const BYTES: usize = 40;
 
     /// As it is sent.
     pub fn encode(&self) -> [u8; Self::BYTES] {
@@ -146,14 +148,16 @@ impl OpenedHead {
         bytes[..4].copy_from_slice(&self.handle.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.objects.to_le_bytes());
         bytes[8..24].copy_from_slice(&self.snapshot);
-        bytes[24..].copy_from_slice(&self.items.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.items.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.bytes.to_le_bytes());
         bytes
     }
 
     /// From what was received.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let snapshot = bytes[8..24].try_into().expect("sixteen bytes");
-        Self { handle: u32_at(bytes, 0), objects: u32_at(bytes, 4), snapshot, items: u64_at(bytes, 24) }
+        let (handle, objects) = (u32_at(bytes, 0), u32_at(bytes, 4));
+        Self { handle, objects, snapshot, items: u64_at(bytes, 24), bytes: u64_at(bytes, 32) }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{ObjectId, Result, bad, u32_at, u64_at};
 use crate::{
     MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Target,
-    frames::{MAX_LEASES, MAX_REQUEST_BYTES},
+    frames::{MAX_LEASES, MAX_REQUEST_BYTES, MAX_TOUCHED},
 };
 use fodder_policy::job::{BatchRequest, JobId};
 
@@ -20,6 +20,7 @@ pub(super) const LOOKUP: u8 = 10;
 pub(super) const LIST: u8 = 11;
 pub(super) const LEASE_OBJECT: u8 = 12;
 pub(super) const DESCRIBE: u8 = 13;
+pub(super) const TOUCH: u8 = 14;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=DESCRIBE).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=TOUCH).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -92,6 +93,30 @@ impl<'a> Ids<'a> {
     /// In the order asked.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.0.chunks_exact(8).map(|id| u64_at(id, 0))
+    }
+}
+
+/// Packed objects, as they came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectIds<'a>(&'a [u8]);
+
+impl<'a> ObjectIds<'a> {
+    fn decode(body: &'a [u8]) -> Result<Self> {
+        let most = MAX_TOUCHED;
+        if !body.len().is_multiple_of(ObjectId::BYTES) || body.len() / ObjectId::BYTES > most {
+            return bad(format!(
+                "{} bytes of objects, and {most} of {} bytes are allowed",
+                body.len(),
+                ObjectId::BYTES
+            ));
+        }
+        Ok(Self(body))
+    }
+
+    /// In the order sent.
+    pub fn iter(&self) -> impl Iterator<Item = ObjectId> + use<'a> {
+        let whole = self.0.chunks_exact(ObjectId::BYTES);
+        whole.map(|bytes| ObjectId::decode(bytes.try_into().expect("an exact chunk")))
     }
 }
 
@@ -193,6 +218,11 @@ pub enum Request<'a> {
         /// Which.
         object: ObjectId,
     },
+    /// Tells that files which the client has were opened again.
+    Touch {
+        /// Which.
+        objects: ObjectIds<'a>,
+    },
 }
 
 /// A path or a name: text of a bounded length.
@@ -269,6 +299,7 @@ impl<'a> Request<'a> {
             }
             LEASE_OBJECT => Self::LeaseObject { object: object(body)? },
             DESCRIBE => Self::Describe { object: object(body)? },
+            TOUCH => Self::Touch { objects: ObjectIds::decode(body)? },
             _ => return bad("a request that this version does not know"),
         })
     }
@@ -351,6 +382,10 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(&object.encode());
                 DESCRIBE
             }
+            Self::Touch { objects } => {
+                out.extend_from_slice(objects.0);
+                TOUCH
+            }
         };
         let body_bytes = (out.len() - start - RequestHead::BYTES) as u32;
         let head = RequestHead { body_bytes, request, op, handle }.encode();
@@ -363,4 +398,11 @@ pub(in crate::frames) fn pack<'a>(ids: &[u64], into: &'a mut Vec<u8>) -> Ids<'a>
     into.clear();
     into.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
     Ids(into)
+}
+
+/// Objects packed for a request.
+pub(in crate::frames) fn pack_objects<'a>(objects: &[ObjectId], into: &'a mut Vec<u8>) -> ObjectIds<'a> {
+    into.clear();
+    into.extend(objects.iter().flat_map(ObjectId::encode));
+    ObjectIds(into)
 }

@@ -34,6 +34,8 @@ proptest! {
     ) {
         let mut packed = Vec::new();
         let ids = pack(&ids, &mut packed);
+        let mut touched = Vec::new();
+        let objects = pack_objects(&[ObjectId { slot: rank, key: [9; 16] }; 3], &mut touched);
         let (item, offset, length) = numbers;
         let batch = BatchRequest { job: JobId(item), epoch: offset, rank, number: length, count: handle };
         for request in [
@@ -52,6 +54,7 @@ proptest! {
                 path: &path, behind: &name, snapshot: snapshot.filter(|id| *id != [0; 16]), rank, count: handle,
             },
             Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
+            Request::Touch { objects },
             Request::Describe { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
             Request::Read {
                 target: TargetRef::Object(ObjectId { slot: rank, key: [7; 16] }), offset, length,
@@ -90,7 +93,7 @@ proptest! {
         assert_eq!(ObjectHead::decode(&object.encode()), object);
         let entries = EntriesHead { snapshot, count: index, end: flags.0 };
         assert_eq!(EntriesHead::decode(&entries.encode()), entries);
-        let opened = OpenedHead { handle: label, objects: index, snapshot, items: size };
+        let opened = OpenedHead { handle: label, objects: index, snapshot, items: size, bytes: offset };
         assert_eq!(OpenedHead::decode(&opened.encode()), opened);
     }
 

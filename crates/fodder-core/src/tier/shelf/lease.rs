@@ -6,7 +6,7 @@ use crate::{
     config::Medium,
     id::ObjectSlot,
     tier::{
-        files::SEALED_MODE,
+        files::{Given, SEALED_MODE},
         space::piece_len,
         state::{Kind, State},
     },
@@ -38,6 +38,7 @@ pub(super) struct Pin {
     shelf: Arc<Shelf>,
     file: Arc<File>,
     carried: AtomicU64,
+    _given: Given,
 }
 
 impl Pin {
@@ -97,6 +98,9 @@ impl Shelf {
 
     fn seal_file(&self, gate: &mut Gate, object: Object) -> Result<Option<Arc<Pin>>> {
         let Some(shelf) = self.me.upgrade() else { return Ok(None) };
+        // Whoever reads a given file does so by itself, so it is not kept open a second time for those who ask here.
+        self.core.files.forget(self.id, object.slot, || {});
+        let Some(given) = Given::new() else { return Ok(None) };
         let unable = |error: &std::io::Error| Error::io("lease a file of", &self.core.path, error);
         let opened = self.core.files.open(&self.name, self.key(object.slot), false, true);
         let found = opened.as_ref().ok().and_then(|kept| kept.file.metadata().ok());
@@ -116,7 +120,7 @@ impl Shelf {
             self.set_flags(object.slot, ON_DISK | SEALED);
         }
         let Some(kept) = Arc::into_inner(kept) else { return Ok(None) };
-        let pin = Arc::new(Pin { shelf, file: Arc::new(kept.file), carried: AtomicU64::new(0) });
+        let pin = Arc::new(Pin { shelf, file: Arc::new(kept.file), carried: AtomicU64::new(0), _given: given });
         gate.set_pin(object.slot, &pin);
         Ok(Some(pin))
     }

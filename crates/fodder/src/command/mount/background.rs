@@ -61,6 +61,7 @@ fn flags(args: &MountArgs) -> Vec<String> {
         ("max-background", Some(args.max_background.to_string())),
         ("congestion-threshold", Some(args.congestion_threshold.to_string())),
         ("read-ahead", Some(args.read_ahead.to_string())),
+        ("open-files", args.open_files.map(|files| files.to_string())),
         ("addr", node.addr.clone()),
         ("cache-dir", node.cache_dir.as_ref().map(|dir| dir.display().to_string())),
     ];

@@ -17,6 +17,7 @@ over_each_transport! {
     tools_find_what_stat_and_attributes_tell,
     eight_readers_see_right_bytes_while_everything_is_evicted,
     an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time,
+    every_open_is_a_hit_at_the_node,
     a_directory_of_many_files_is_listed_whole,
 }
 
@@ -83,6 +84,10 @@ fn tools_find_what_stat_and_attributes_tell(way: Way) {
         })
         .collect();
     assert_eq!(numbers.len(), 300);
+    let size = rustix::fs::statvfs(&mnt).unwrap();
+    let bytes: u64 = 1 + (1..6).map(|n| 1 + n * 77_777).sum::<u64>() + (12 << 20) + 5 + 300 * 100;
+    assert_eq!((size.f_files, size.f_blocks), (308, bytes.div_ceil(4096)));
+    assert_eq!((size.f_bsize, size.f_bavail, size.f_ffree, size.f_namemax), (4096, 0, 0, 255));
     assert_eq!(fs::metadata(mnt.join("nothing")).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(fs::write(mnt.join("a"), b"x").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
     mounted.unmount();
@@ -148,6 +153,21 @@ fn an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time(way: Way)
         }
     }
     assert!(right > 15 && started.elapsed() < Duration::from_secs(300), "{right} right");
+    mounted.unmount();
+}
+
+fn every_open_is_a_hit_at_the_node(way: Way) {
+    let place = Place::over(way);
+    place.put("a", &bytes(1, 1000));
+    let node = place.node(&[]);
+    let mounted = place.mount(&[]);
+    let path = place.mnt().join("a");
+    fs::read(&path).unwrap();
+    wait_until_cached(&path);
+    let hits = || node.status()["datasets"][0]["stats"]["hits_ssd"].as_u64().unwrap();
+    let before = hits();
+    (0..20).for_each(|_| drop(fs::read(&path).unwrap()));
+    crate::program::wait_for("the opens to be counted", || hits() >= before + 20);
     mounted.unmount();
 }
 
