@@ -34,7 +34,7 @@ enum Step {
 }
 
 impl Dataset {
-    /// Brings in pieces of one object. Ends when they are on shelves or staged; early when `wanted` no longer says so, or
+    /// Brings in pieces. Ends when they are on shelves or staged; early when `wanted` no longer says so, or
     /// the origin fails.
     pub(super) async fn bring_in(self: &Arc<Self>, pieces: Range<u32>, wanted: impl Fn() -> bool) -> Result<()> {
         let mut next = pieces.start;
@@ -63,9 +63,10 @@ impl Dataset {
         Ok(())
     }
 
-    /// Consecutive pieces of one object, no more of them than one request brings.
+    /// The first of consecutive pieces, as far as they are of one object and one request brings them.
     pub(super) fn stretch_of(&self, pieces: Range<u32>) -> Stretch {
         let (object, range): (ObjectSlot, _) = self.piece_range(PieceId(pieces.start));
+        let pieces = pieces.start..pieces.end.min(self.pieces_of(object).end);
         let objects = self.objects.load();
         let piece_bytes = u64::from(objects.piece_bytes());
         Stretch {

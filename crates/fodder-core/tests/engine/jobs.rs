@@ -35,8 +35,10 @@ pub async fn take(dataset: &Arc<Dataset>, world: &World, request: BatchRequest) 
     let snapshot = dataset.snapshot_by_id(snapshot).unwrap();
     for served in items.iter() {
         let item = snapshot.item(u64::from(served.served)).unwrap();
+        let object = &world.origin[&dataset.objects().path(item.object)];
+        let expected = &object[item.range.start as usize..item.range.end as usize];
         let reply = dataset.read(item.object, item.range).await.unwrap();
-        assert!(reply.segments.concat() == world.origin[&name(served.served)], "the bytes of another item");
+        assert!(reply.segments.concat() == expected, "the bytes of another item");
     }
     items.iter().map(|served| served.served).collect()
 }
@@ -52,7 +54,7 @@ pub async fn run_epoch(
 ) -> (Vec<u32>, u64) {
     let mut got = Vec::new();
     let mut number = from;
-    while number < from + most {
+    while number < from.saturating_add(most) {
         let items = take(dataset, world, BatchRequest { job, epoch, rank: 0, number, count: 7 }).await;
         if items.is_empty() {
             break;

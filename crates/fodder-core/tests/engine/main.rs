@@ -4,8 +4,10 @@
 mod advise;
 mod ahead;
 mod change;
+mod fetching;
 mod flights;
 mod jobs;
+mod layouts;
 mod model;
 mod ratios;
 mod share;

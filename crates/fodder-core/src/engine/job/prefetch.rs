@@ -189,8 +189,9 @@ fn runs(items: impl Iterator<Item = (u32, Range<u32>)>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (id, pieces) in items.filter(|(_, pieces)| !pieces.is_empty()) {
         match runs.last_mut() {
+            // Items in between that are not to be kept, or have no bytes, are no reason to read twice.
             Some(last)
-                if last.ids.end == id && (pieces.start == last.pieces.end || pieces.start + 1 == last.pieces.end) =>
+                if last.ids.end <= id && (pieces.start == last.pieces.end || pieces.start + 1 == last.pieces.end) =>
             {
                 last.ids.end = id + 1;
                 last.pieces.end = pieces.end;
