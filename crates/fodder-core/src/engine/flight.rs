@@ -181,7 +181,8 @@ impl Flights {
             let piece = PieceId(*piece);
             !table.pieces.contains_key(&piece) && kept(piece) == is_kept
         };
-        let count = pieces.take_while(like_first).count() as u32;
+        // The first is looked at once: it may leave its shelf at any moment, and a stretch has at least one piece.
+        let count = 1 + pieces.skip(1).take_while(like_first).count() as u32;
         if is_kept {
             return Leg::Kept(count);
         }
@@ -265,5 +266,35 @@ impl Table {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn stretch(count: u32) -> Stretch {
+        let object = ObjectSlot(0);
+        Stretch { object, object_bytes: 40, piece_bytes: 10, first: PieceId(7), count, offset: 0 }
+    }
+
+    #[test]
+    fn a_stretch_goes_as_far_as_its_pieces_are_alike() {
+        let flights = Arc::new(Flights::default());
+        let leg = flights.next_leg(&stretch(4), |piece| piece.0 < 9, |_| None::<()>);
+        assert!(matches!(leg, Leg::Kept(2)));
+        let leg = flights.next_leg(&stretch(4), |piece| piece.0 == 9, Some);
+        let Leg::Claimed(_waiter, keeps, count) = leg else { panic!("nobody has them") };
+        assert_eq!((keeps, count), (7..9, 2));
+        assert!(matches!(flights.next_leg(&stretch(4), |_| false, |_| None::<()>), Leg::Joined(_, 2)));
+    }
+
+    #[test]
+    fn a_piece_that_leaves_while_it_is_looked_at_is_still_a_stretch() {
+        let looks = Cell::new(0);
+        let there_at_first = |_| looks.replace(looks.get() + 1) == 0;
+        let leg = Arc::new(Flights::default()).next_leg(&stretch(4), there_at_first, |_| None::<()>);
+        assert!(matches!(leg, Leg::Kept(1)));
     }
 }
