@@ -150,6 +150,11 @@ pub trait View {
     fn upcoming(&self, _job: JobId, _from: u64) -> Option<Result<Upcoming, u64>> {
         None
     }
+
+    /// The progress at which a job will next ask for an item: [`Jobs::place_of`](crate::job::Jobs::place_of).
+    fn place_of(&self, _job: JobId, _id: u32) -> Option<u64> {
+        None
+    }
 }
 
 /// Proposes what to bring in. See the conformance suite for what every strategy promises.
@@ -161,7 +166,10 @@ pub trait Fetching: Send + fmt::Debug {
     fn taken(&mut self, _id: u32, _view: &dyn View) {}
 
     /// An item that was proposed could not be fetched, or left the cache.
-    fn lost(&mut self, _id: u32) {}
+    fn lost(&mut self, _id: u32, _view: &dyn View) {}
+
+    /// A job has another plan than was known before.
+    fn replanned(&mut self) {}
 
     /// Bytes of memory held.
     fn memory_bytes(&self) -> usize;

@@ -329,6 +329,11 @@ impl Jobs {
         self.member(job).ok()?.upcoming(from)
     }
 
+    /// The progress at which a job will next ask for an item, if its plans tell.
+    pub fn place_of(&self, job: JobId, id: u32) -> Option<u64> {
+        self.member(job).ok()?.place_of(id)
+    }
+
     /// Every job, for people.
     pub fn status(&self, now: Duration) -> Vec<Status> {
         self.members.values().map(|member| member.status(now)).collect()

@@ -9,6 +9,7 @@ use super::{
     fetch::{Keep, Keeps},
     flight::{Leg, Stretch, Waiter},
     hold::Reason,
+    job::Note,
     read::REQUEST_BYTES,
 };
 use crate::{
@@ -129,8 +130,12 @@ impl Dataset {
         }
         let mut source = Source::Joined;
         for piece in pieces {
-            if self.staging.redeem(piece) == Some(Reason::Prefetched) {
+            let redeemed = self.staging.redeem(piece);
+            if redeemed.was_ready {
                 source = Source::Prefetched;
+            }
+            if redeemed.is_gone {
+                self.jobs.notices.leave([Note::Evicted(piece)]);
             }
             // Whoever catches up with a prefetch was there first: what comes after it is a plain hit.
             for (_, stock) in &self.stocks {

@@ -32,6 +32,15 @@ struct Staged {
     until: Option<Instant>,
 }
 
+/// What became of a piece that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Redeemed {
+    /// It was prefetched and had come.
+    pub(super) was_ready: bool,
+    /// It was here, or on its way here, and is no more.
+    pub(super) is_gone: bool,
+}
+
 impl Staging {
     /// An area for at most so many bytes.
     pub(super) fn new(most_bytes: u64) -> Self {
@@ -84,18 +93,19 @@ impl Staging {
         drop(refused);
     }
 
-    /// A piece is being read: why it was staged, if it had come. Unless others are to come for it, its readers are the
-    /// last who see it.
-    pub(super) fn redeem(&self, piece: u32) -> Option<Reason> {
-        let (reason, gone) = {
+    /// A piece is being read. Unless others are to come for it, its readers are the last who see it.
+    pub(super) fn redeem(&self, piece: u32) -> Redeemed {
+        let (redeemed, staged) = {
             let mut area = self.area.lock();
-            let staged = area.pieces.get(&piece)?;
-            let reason = staged.landing.is_some().then_some(staged.reason);
-            let gone = if staged.reason == Reason::Staged { None } else { area.remove(piece) };
-            (reason, gone)
+            let Some(staged) = area.pieces.get(&piece) else { return Redeemed::default() };
+            let was_ready = staged.landing.is_some() && staged.reason == Reason::Prefetched;
+            let is_gone = staged.reason != Reason::Staged;
+            let staged = if is_gone { area.remove(piece) } else { None };
+            (Redeemed { was_ready, is_gone }, staged)
         };
-        drop(gone);
-        reason
+        // Landing takes the lock of the flights, so not under ours.
+        drop(staged);
+        redeemed
     }
 
     /// The last who wants a piece is about to read it, and has so long to come for it.

@@ -43,6 +43,32 @@ async fn with_a_plan_and_a_fast_origin_nobody_waits_for_the_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_staged_for_one_epoch_is_brought_in_again_for_the_next() {
+    let world = world(Policy::Minio, 300, 100);
+    let (engine, dataset) = world.start().await.unwrap();
+    let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
+    for epoch in 0..2 {
+        // Everything fits into memory, so the plan is walked to its end, and the next one too, before any item is taken.
+        dataset.jobs().begin(job, 0, epoch, Order::Seed(11)).unwrap();
+        let is_all_here = || {
+            let status = dataset.status();
+            status.stats.bytes_from_origin / ITEM_BYTES as u64 + epoch * status.cached_pieces >= 300 * (epoch + 1)
+        };
+        let wait = async {
+            while !is_all_here() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let done = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        done.unwrap_or_else(|_| panic!("epoch {epoch} is never all here: {:?}", dataset.status()));
+        run_epoch(&dataset, &world, job, epoch, 0, 43).await;
+        assert_eq!(dataset.stats().origin, 0, "epoch {epoch}: {:?}", dataset.stats());
+        assert!(dataset.jobs().audit(job, epoch).unwrap().is_exact());
+    }
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_in_step_have_each_item_fetched_once() {
     // Hardly any of it is kept by the policy: what one job has read, the other finds staged.
     let mut world = world(Policy::Minio, 200, 10);

@@ -214,11 +214,11 @@ impl Fetching for Chunks {
 
     fn taken(&mut self, id: u32, view: &dyn View) {
         if view.pending(id) == 0 {
-            self.lost(id);
+            self.lost(id, view);
         }
     }
 
-    fn lost(&mut self, id: u32) {
+    fn lost(&mut self, id: u32, _view: &dyn View) {
         self.loading.unused.remove(id);
         self.reading.unused.remove(id);
     }

@@ -122,6 +122,12 @@ impl View for World {
         let id = *order.get(progress as usize)?;
         Some(Ok(Upcoming { progress, id, at: progress * each }))
     }
+
+    fn place_of(&self, job: JobId, id: u32) -> Option<u64> {
+        let (order, taken, _) = &self.plans[job.0 as usize];
+        let left = order.iter().enumerate().skip(*taken);
+        left.into_iter().find(|(_, other)| **other == id).map(|(place, _)| place as u64)
+    }
 }
 
 /// Something that happens between proposals.
@@ -188,7 +194,7 @@ fn follows(fetching: &mut dyn Fetching, mut world: World, events: &[Event]) -> R
             }
             Event::Lose(id) => {
                 if world.held.remove(&id) {
-                    fetching.lost(id);
+                    fetching.lost(id, &world);
                 }
             }
         }

@@ -330,6 +330,10 @@ impl Member {
         self.current.as_ref()?.upcoming(from, &self.pace)
     }
 
+    pub(super) fn place_of(&self, id: u32) -> Option<u64> {
+        self.current.as_ref()?.next_use(id)
+    }
+
     /// It has just taken something.
     pub(super) fn observe(&mut self, now: Duration, alone: bool) {
         if let Some(current) = &self.current {

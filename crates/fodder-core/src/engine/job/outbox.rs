@@ -131,6 +131,7 @@ impl Dataset {
             self.in_parts(Stock::heeds_plans, span, needed, |ids| Signal::Planned(Ids::Listed(ids)));
         }
         self.send_next_uses_of(span, needed);
+        self.prefetcher.replanned();
     }
 
     fn send_dropped(&self, span: &Span<'_>, needed: &Needed) {
@@ -139,7 +140,7 @@ impl Dataset {
         let pending = |id| self.jobs.lock().machine.pending(fingerprint(span.snapshot), id);
         for id in needed.iter().filter(|id| pending(*id) == 0) {
             self.release(span.pieces(id));
-            self.prefetcher.lost(span.snapshot, id);
+            self.lost(span, id);
         }
     }
 

@@ -62,4 +62,8 @@ impl View for Outlook<'_> {
     fn upcoming(&self, job: JobId, from: u64) -> Option<fodder_policy::Result<Upcoming, u64>> {
         self.inner.machine.upcoming(job, from)
     }
+
+    fn place_of(&self, job: JobId, id: u32) -> Option<u64> {
+        self.inner.machine.place_of(job, id)
+    }
 }

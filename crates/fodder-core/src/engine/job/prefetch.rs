@@ -57,14 +57,10 @@ impl Prefetcher {
         self.mind.lock().away.contains(&id)
     }
 
-    /// An item of a snapshot is not planned any more, or has left the cache.
-    pub(super) fn lost(&self, snapshot: &Snapshot, id: u32) {
-        let mut mind = self.mind.lock();
-        if let Some((on, fetching)) = &mut mind.fetching
-            && on.id() == snapshot.id()
-        {
-            fetching.lost(id);
-            mind.away.remove(&id);
+    /// A job has a plan that was not known before.
+    pub(super) fn replanned(&self) {
+        if let Some((_, fetching)) = &mut self.mind.lock().fetching {
+            fetching.replanned();
         }
     }
 }
@@ -119,8 +115,18 @@ impl Dataset {
         Some((snapshot, next))
     }
 
+    /// An item of a snapshot is not planned any more, or has left the cache.
+    pub(super) fn lost(&self, span: &Span<'_>, id: u32) {
+        self.tell_fetching(span, id, |fetching, outlook| fetching.lost(id, outlook));
+    }
+
     /// A job was given an item.
     pub(super) fn taken(&self, span: &Span<'_>, id: u32) {
+        self.tell_fetching(span, id, |fetching, outlook| fetching.taken(id, outlook));
+    }
+
+    /// Tells of an item, which may be proposed again from now on.
+    fn tell_fetching(&self, span: &Span<'_>, id: u32, tell: impl FnOnce(&mut dyn Fetching, &Outlook<'_>)) {
         if self.prefetcher.is_idle() {
             return;
         }
@@ -132,7 +138,7 @@ impl Dataset {
             }
             away.remove(&id);
             let inner = self.jobs.lock();
-            fetching.taken(id, &Outlook { dataset: self, inner: &inner, span: *span, away });
+            tell(fetching.as_mut(), &Outlook { dataset: self, inner: &inner, span: *span, away });
         }
         self.prefetcher.wake();
     }

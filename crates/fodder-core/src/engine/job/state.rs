@@ -125,8 +125,9 @@ impl Dataset {
             self.jobs.notices.want(present > 0);
             outcome
         };
-        if !self.prefetcher.is_idle() {
-            lost.iter().for_each(|(snapshot, id)| self.prefetcher.lost(snapshot, *id));
+        if !lost.is_empty() {
+            let objects = self.objects();
+            lost.iter().for_each(|(snapshot, id)| self.lost(&Span { snapshot, objects: &objects }, *id));
         }
         self.send_short_effects();
         outcome

@@ -57,9 +57,63 @@ fn what_was_lost_no_longer_counts_against_the_budget() {
     world.plan(order(100, 1), 1);
     let mut ahead = Ahead::new(50);
     let first = drain(&mut ahead, &mut world, u64::MAX);
-    ahead.lost(first[0]);
-    ahead.lost(first[0]);
-    assert_eq!(drain(&mut ahead, &mut world, u64::MAX).len(), 1);
+    // It is not held any more, but no job needs it either.
+    world.held.remove(&first[0]);
+    world.take(0);
+    ahead.lost(first[0], &world);
+    ahead.lost(first[0], &world);
+    assert_eq!(drain(&mut ahead, &mut world, u64::MAX), world.plans[0].0[5..6]);
+}
+
+#[test]
+fn what_is_lost_behind_the_walk_is_brought_in_again_and_first() {
+    let mut world = World::new(100, 10);
+    world.plan(order(100, 1), 1);
+    let plan = world.plans[0].0.clone();
+    world.held = plan[..50].iter().copied().collect();
+    let mut ahead = Ahead::new(100);
+    assert_eq!(drain(&mut ahead, &mut world, u64::MAX), plan[50..60]);
+    for place in [40, 7, 52] {
+        world.held.remove(&plan[place]);
+        ahead.lost(plan[place], &world);
+    }
+    // One that it had brought in itself: its room is free again. Of the two others, that which is needed first.
+    assert_eq!(drain(&mut ahead, &mut world, u64::MAX), [plan[7]]);
+    for _ in 0..8 {
+        let id = world.take(0).expect("there is more");
+        ahead.taken(id, &world);
+    }
+    assert_eq!(drain(&mut ahead, &mut world, u64::MAX), [plan[40]]);
+}
+
+#[test]
+fn very_much_that_is_lost_is_walked_again() {
+    let items = 3 * MOST_BEHIND as u32;
+    let mut world = World::new(items, 1);
+    world.plan((0..items).collect(), 1);
+    world.held = (0..items).collect();
+    let mut ahead = Ahead::new(u64::MAX);
+    assert!(drain(&mut ahead, &mut world, u64::MAX).is_empty());
+    world.held.clear();
+    for id in (0..items).rev() {
+        ahead.lost(id, &world);
+        assert!(ahead.walks.values().all(|walk| walk.behind.len() <= MOST_BEHIND));
+    }
+    let again = drain(&mut ahead, &mut world, u64::MAX);
+    assert!(again.is_sorted(), "in the order of their use");
+    assert_eq!(again.len() as u32, items);
+}
+
+#[test]
+fn another_plan_is_walked_from_its_begin() {
+    let mut world = World::new(20, 1);
+    world.plan((0..20).collect(), 1);
+    let mut ahead = Ahead::new(10);
+    assert_eq!(drain(&mut ahead, &mut world, u64::MAX), Vec::from_iter(0..10));
+    world.plans[0].0.reverse();
+    ahead.replanned();
+    (0..10).for_each(|id| ahead.taken(id, &world));
+    assert_eq!(drain(&mut ahead, &mut world, u64::MAX), Vec::from_iter((10..20).rev()));
 }
 
 #[test]
@@ -93,5 +147,5 @@ fn a_job_that_left_leaves_no_cursor() {
     drain(&mut ahead, &mut world, 1);
     world.plans.clear();
     assert_eq!(ahead.next(&world, 1), Next::Nothing);
-    assert!(ahead.cursors.is_empty());
+    assert!(ahead.walks.is_empty());
 }
