@@ -70,6 +70,11 @@ pub trait Residency: Send + fmt::Debug {
         false
     }
 
+    /// Whether [`Signal::Neighbours`] changes anything. Where it does not, nobody need look for neighbours.
+    fn heeds_neighbours(&self) -> bool {
+        false
+    }
+
     /// A piece of `bytes` was missed and could be kept; `room` says whether it fits without a victim.
     /// False keeps it out: it is then served and forgotten.
     fn admit(&mut self, id: u32, bytes: u32, room: bool) -> bool;

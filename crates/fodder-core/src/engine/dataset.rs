@@ -315,10 +315,11 @@ impl Dataset {
         DatasetStats { evicted_pieces, ..self.counters.snapshot() }
     }
 
-    /// Bytes of memory and mapped pages for catalog, index and policies, beside the front-coded names.
+    /// Bytes of memory and mapped pages for catalog, index, policies and jobs, beside the front-coded names.
     pub fn memory_bytes(&self) -> usize {
         let stocks = self.stocks.iter().map(|(_, stock)| stock.policy_memory_bytes() + stock.shelf.memory_bytes());
-        self.objects.load().memory_bytes() + self.snapshot().memory_bytes() + stocks.sum::<usize>()
+        let jobs = self.jobs.memory_bytes();
+        self.objects.load().memory_bytes() + self.snapshot().memory_bytes() + stocks.sum::<usize>() + jobs
     }
 
     /// Whether any tier has a piece.

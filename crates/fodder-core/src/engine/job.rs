@@ -3,12 +3,15 @@
 //! All decisions are those of [`fodder_policy::job`]; here they meet time, snapshots and the cache. Item ids are those of
 //! the snapshot that each answer names. Nothing here knows a wire format.
 
+mod embedding;
+mod likeness;
 mod look;
 mod low;
 mod notice;
 mod outbox;
 mod outlook;
 mod prefetch;
+mod resemble;
 mod span;
 mod state;
 mod tend;
@@ -148,7 +151,8 @@ impl Jobs<'_> {
             }
         };
         self.dataset.jobs.progress.notify_waiters();
-        // Scores take effect when an epoch ends.
+        // Scores and embeddings take effect when an epoch ends.
+        self.dataset.jobs.embeddings.lock().fall_due();
         self.dataset.jobs.work.notify_one();
         Ok(begun)
     }
@@ -242,6 +246,7 @@ impl Jobs<'_> {
     /// The scores reported so far take effect now, or as soon as they are combined (iCache's clients say when).
     pub fn apply_scores(&self, job: JobId) -> Result<()> {
         self.act(|inner, now| Ok(inner.machine.apply_scores(job, now)?))?;
+        self.dataset.jobs.embeddings.lock().fall_due();
         self.dataset.jobs.work.notify_one();
         Ok(())
     }
@@ -251,10 +256,21 @@ impl Jobs<'_> {
         self.dataset.jobs.scores_applied.load(Relaxed)
     }
 
-    /// A job reports embeddings; neighbours are looked for in the background. All jobs of a dataset use one dimension.
+    /// How often neighbours among embeddings have taken effect since the node started.
+    pub fn likenesses_applied(&self) -> u64 {
+        self.dataset.jobs.likenesses_applied.load(Relaxed)
+    }
+
+    /// A job reports embeddings, those of one model; when its epoch ends, neighbours are looked for in the background. A
+    /// dataset uses the embeddings of one job at a time.
     pub fn report_embeddings(&self, job: JobId, embeddings: Embeddings<'_>) -> Result<()> {
-        let _ = (job, embeddings);
-        Err(not_yet())
+        let snapshot = self.act(|inner, now| {
+            inner.machine.renew(job, now)?;
+            Ok(inner.snapshot_now(job))
+        })?;
+        let here = |other| self.dataset.jobs.lock().has(other);
+        let mut collected = self.dataset.jobs.embeddings.lock();
+        collected.report(job, (snapshot.id(), snapshot.len()), embeddings, here)
     }
 
     /// What an open epoch has come to so far, or how the last closed one went.
@@ -317,8 +333,4 @@ impl Jobs<'_> {
             self.dataset.hold(piece, reason, PROMISE);
         }
     }
-}
-
-fn not_yet() -> Error {
-    Error::Unavailable("this node does not take jobs yet".into())
 }

@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) mind: Disk,
     /// Readers who wait for an origin.
     pub(super) demand: Demand,
+    /// Looking for neighbours, which takes minutes.
+    pub(super) likeness: Disk,
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
     pub(super) slow_read: Duration,
@@ -38,6 +40,7 @@ impl Shared {
             moves: Disk::start("move", 1, 64)?,
             mind: Disk::start("mind", 1, 64)?,
             demand: Demand::default(),
+            likeness: Disk::start("likeness", 1, 64)?,
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             slow_read: config.slow_read,
@@ -59,7 +62,7 @@ impl Shared {
 
     /// Finishes what the disk threads have queued, and ends them.
     pub(super) fn close(&self) {
-        for disk in [&self.mind, &self.moves, &self.reads, &self.writes] {
+        for disk in [&self.likeness, &self.mind, &self.moves, &self.reads, &self.writes] {
             disk.close();
         }
         if let Some(recording) = &self.recording {

@@ -31,6 +31,7 @@ pub(super) struct Stock {
     heeds_hits: bool,
     heeds_plans: bool,
     heeds_next_use: bool,
+    heeds_neighbours: bool,
     notices: Arc<Notices>,
     /// What jobs are about to read.
     pub(super) holds: Holds,
@@ -62,6 +63,7 @@ impl Stock {
             heeds_hits: policy.heeds_hits(),
             heeds_plans: policy.heeds_plans(),
             heeds_next_use: policy.heeds_next_use(),
+            heeds_neighbours: policy.heeds_neighbours(),
             notices,
             policy: Mutex::new(policy),
             holds: Holds::default(),
@@ -91,6 +93,11 @@ impl Stock {
     /// Whether the policy wants to know when pieces are next needed.
     pub(super) fn heeds_next_use(&self) -> bool {
         self.heeds_next_use
+    }
+
+    /// Whether the policy wants to know what is alike.
+    pub(super) fn heeds_neighbours(&self) -> bool {
+        self.heeds_neighbours
     }
 
     /// Tells the policy what reads do not.

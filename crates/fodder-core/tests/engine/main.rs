@@ -3,6 +3,7 @@
 
 mod advise;
 mod ahead;
+mod alike;
 mod change;
 mod fetching;
 mod flights;

@@ -177,6 +177,10 @@ impl Residency for Semantic {
         }
     }
 
+    fn heeds_neighbours(&self) -> bool {
+        true
+    }
+
     fn admit(&mut self, id: u32, _bytes: u32, room: bool) -> bool {
         room || if self.likeness.of(id).1.is_key(id) { self.admits_key() } else { self.admits_other(id) }
     }

@@ -41,6 +41,12 @@ impl Span<'_> {
         id(items.start)..id(items.end)
     }
 
+    /// The piece of an item that has one, and no other item in it.
+    pub(super) fn sole_piece(&self, id: u32) -> Option<u32> {
+        let pieces = self.pieces(id);
+        (pieces.len() == 1 && self.items(pieces.start).len() == 1).then_some(pieces.start)
+    }
+
     /// Whether every piece there is belongs to exactly one item, and so all items are all pieces.
     pub(super) fn is_one_to_one(&self) -> bool {
         let whole = !self.snapshot.has_records() && self.snapshot.object_count() == self.objects.len();

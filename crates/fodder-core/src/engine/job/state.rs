@@ -1,10 +1,12 @@
 //! What a dataset remembers of its jobs, and the one lock around it.
 //!
-//! Locks are taken in this order, and none across an await: the table of flights, or the turn of the outbox; then the jobs;
-//! then one of: the outbox, notices, a policy, holds. Stocks never ask for the jobs, so whoever holds the jobs may ask them.
+//! Locks are taken in this order, and none across an await: the turn of the outbox; the prefetcher, or embeddings; the
+//! jobs; then one of the outbox, notices, a policy. A policy's lock is held while holds are asked, and the table of
+//! flights while policies and the staging area are. Stocks and flights never ask for the jobs.
 
 use super::{
     Gone,
+    embedding::Collected,
     low::LowScores,
     notice::{Note, Notices},
     outbox::Outbox,
@@ -21,7 +23,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -39,6 +41,12 @@ pub(in crate::engine) struct State {
     pub(super) progress: Notify,
     /// There is something to do in the background.
     pub(super) work: Notify,
+    /// What models make of the items.
+    pub(super) embeddings: Mutex<Collected>,
+    /// Whether neighbours are being looked for.
+    pub(super) looking: AtomicBool,
+    /// How often neighbours have taken effect.
+    pub(super) likenesses_applied: AtomicU64,
     /// How often scores have taken effect.
     pub(super) scores_applied: AtomicU64,
     /// Which items the jobs can do without.
@@ -76,6 +84,9 @@ impl State {
             outbox: Outbox::default(),
             progress: Notify::new(),
             work: Notify::new(),
+            embeddings: Mutex::default(),
+            looking: AtomicBool::new(false),
+            likenesses_applied: AtomicU64::new(0),
             scores_applied: AtomicU64::new(0),
             low_scores: ArcSwapOption::empty(),
             born: Instant::now(),
@@ -99,6 +110,12 @@ impl State {
         let now = self.now();
         let jobs = self.inner.lock().machine.status(now);
         jobs.iter().filter(|job| job.silent <= lately).map(|job| job.introduction.world).fold(0, u32::saturating_add)
+    }
+
+    /// Bytes of memory that jobs and what they have reported hold.
+    pub(in crate::engine) fn memory_bytes(&self) -> usize {
+        let jobs = self.inner.lock().machine.memory_bytes();
+        jobs + self.embeddings.lock().memory_bytes()
     }
 
     /// The jobs, for a look or for what has no effects.
@@ -178,6 +195,11 @@ impl Inner {
     /// The snapshot of that fingerprint, if any job speaks of it.
     pub(super) fn snapshot_named(&self, name: u64) -> Option<Arc<Snapshot>> {
         self.snapshots().into_iter().find(|snapshot| fingerprint(snapshot) == name)
+    }
+
+    /// Whether a job is here.
+    pub(super) fn has(&self, job: JobId) -> bool {
+        self.members.contains(&job)
     }
 
     /// See [`job::Jobs::introduce`].

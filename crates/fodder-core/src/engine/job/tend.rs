@@ -33,10 +33,11 @@ impl Dataset {
         });
     }
 
-    fn tend(&self) {
+    fn tend(self: &Arc<Self>) {
         self.expire_jobs();
         self.send_all_effects();
         self.apply_due_scores();
+        self.resemble_soon();
         self.settle_policies();
         self.stocks.iter().for_each(|(_, stock)| stock.holds.expire());
         self.staging.expire();
@@ -76,7 +77,11 @@ impl Dataset {
         by_piece.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = UNSCORED);
         self.jobs.low_scores.store(Some(Arc::new(LowScores::new(&snapshot, by_item))));
         let by_piece: Arc<[f32]> = by_piece.into();
-        self.stocks.iter().for_each(|(_, stock)| stock.signal(Signal::Scores(Arc::clone(&by_piece))));
+        // Where neighbours are known, scores come from them.
+        let by_likeness = self.jobs.likenesses_applied.load(Relaxed) > 0;
+        for (_, stock) in self.stocks.iter().filter(|(_, stock)| !(by_likeness && stock.heeds_neighbours())) {
+            stock.signal(Signal::Scores(Arc::clone(&by_piece)));
+        }
         if let (Some(recording), Some(number)) = (&self.shared.recording, self.recorded_as) {
             recording.scores(number, &by_piece);
         }
