@@ -6,6 +6,7 @@ use fodder_policy::{
     plan::Order,
     serving::{Approximation, Mode},
 };
+use std::sync::Arc;
 
 const ITEMS: u32 = 50;
 
@@ -69,6 +70,25 @@ fn what_a_job_may_not_say_is_refused_and_other_jobs_go_on() {
     // The other job has noticed nothing.
     assert_eq!(other.rest(0, 0, 7).len(), ITEMS as usize);
     assert!(other.begin(1, &Order::Seed(1)).unwrap().audit.unwrap().is_exact());
+}
+
+#[test]
+fn embeddings_that_make_no_sense_are_refused() {
+    let world = World::new(ITEMS);
+    let node = world.start("semantic", 0.5);
+    let job = Rank::introduce(&node, Door::Grpc, introduction("job", Mode::Strict, 1), 0).unwrap();
+    let embed = |dimension, ids: &[u32], values: &[f32]| {
+        let (ids, values): (Arc<[u32]>, Arc<[f32]>) = (ids.into(), values.into());
+        job.call(async |job| job.report_embeddings(dimension, ids, values).await)
+    };
+    assert_refused(embed(3, &[0, 1], &[0.0; 5]), "5 numbers");
+    assert_refused(embed(0, &[], &[]), "0 numbers");
+    assert_refused(embed(2, &[0], &[0.0, f32::NAN]), "finite");
+    assert_refused(embed(2, &[ITEMS], &[0.0, 1.0]), "50");
+    assert_eq!(embed(2, &[0, 1], &[0.0, 1.0, 1.0, 0.0]).unwrap(), 2);
+    let other = Rank::introduce(&node, Door::Grpc, introduction("other", Mode::Strict, 1), 0).unwrap();
+    let (ids, values): (Arc<[u32]>, Arc<[f32]>) = ([2].into(), [0.0, 1.0, 2.0].into());
+    assert_refused(other.call(async |job| job.report_embeddings(3, ids, values).await), "dimension");
 }
 
 #[test]
