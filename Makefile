@@ -42,5 +42,5 @@ bench:
 	$(CARGO) run --release --locked --package fodder-bench -- all
 
 fuzz:
-	@tools/setup --deb g++=g++
+	@tools/setup
 	@tools/fuzz $(FUZZ_SECONDS)

@@ -1,6 +1,6 @@
 //! Which items are alike: neighbours among embeddings, and what follows from them for each item.
 //!
-//! Runs in the background over points that no longer change. docs/decisions/0008 says why the graph is usearch's, and
+//! Runs in the background over points that no longer change. docs/decisions/0010 says why the graph is usearch's, and
 //! what a distance is.
 
 use super::embedding::Points;
