@@ -38,7 +38,13 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use shared::Shared;
 use space::Space;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, thread::JoinHandle};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    thread::JoinHandle,
+};
 
 /// The least memory budget that lets a read, a fetch and a write be under way at once.
 const MIN_BUDGET_BYTES: u64 = 32 << 20;
@@ -80,8 +86,19 @@ pub struct Engine {
     datasets: RwLock<BTreeMap<String, Arc<Dataset>>>,
     /// Datasets are added and removed one at a time.
     changing: tokio::sync::Mutex<()>,
+    watcher: OnceLock<Watcher>,
     shared: Arc<Shared>,
     scrubber: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Is shown the datasets when they change.
+#[derive(Clone)]
+struct Watcher(Arc<dyn Fn(&[Arc<Dataset>]) + Send + Sync>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watcher")
+    }
 }
 
 impl Engine {
@@ -108,6 +125,7 @@ impl Engine {
             spaces,
             datasets: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
+            watcher: OnceLock::new(),
             shared,
             scrubber: Mutex::default(),
             config,
@@ -126,6 +144,24 @@ impl Engine {
     /// What it was opened with.
     pub fn config(&self) -> &EngineConfig {
         &self.config
+    }
+
+    /// Has all datasets shown now and after every change, before whoever made the change is answered. On a thread that may
+    /// wait for a disk. Only the first watcher counts.
+    pub async fn watch(&self, watcher: impl Fn(&[Arc<Dataset>]) + Send + Sync + 'static) -> Result<()> {
+        let _one_at_a_time = self.changing.lock().await;
+        self.watcher.get_or_init(|| Watcher(Arc::new(watcher)));
+        self.show().await
+    }
+
+    async fn show(&self) -> Result<()> {
+        let Some(Watcher(watcher)) = self.watcher.get().cloned() else { return Ok(()) };
+        let datasets = self.datasets();
+        on_blocking_thread(move || {
+            watcher(&datasets);
+            Ok(())
+        })
+        .await
     }
 
     /// Adds a dataset: reopens its catalog, or lists the origin. Adding it twice alike is fine;
@@ -159,6 +195,7 @@ impl Engine {
         dataset.prefetch();
         dataset.measure();
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
+        self.show().await?;
         Ok(dataset)
     }
 
@@ -168,6 +205,7 @@ impl Engine {
         let dataset = self.dataset(name)?;
         self.datasets.write().remove(name);
         dataset.detach();
+        self.show().await?;
         let (spaces, name, dir) = (self.spaces.clone(), name.to_owned(), self.catalog_dir(name));
         let delete = move || -> Result<()> {
             for space in &spaces {

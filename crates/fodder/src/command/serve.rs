@@ -20,7 +20,7 @@ use run_time::{Memory, idle};
 use std::{
     path::Path,
     process::ExitCode,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -77,13 +77,12 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
             return Err(error);
         }
     };
-    let mut memory = Memory::new(&engine, config.datasets, remembered);
+    let memory = Mutex::new(Memory::new(config.datasets, remembered));
+    engine.watch(move |datasets| memory.lock().expect("nobody panics over it").keep(datasets)).await?;
     tokio::select! {
         () = signals.first() => tracing::info!("draining; a second signal ends at once"),
         () = idle(|| clients(&node), args.until_idle) => tracing::info!("no client left, ending"),
-        () = memory.follow() => {}
     }
-    memory.look();
     if let Some(mounting) = mounting {
         mounting.end().await;
     }

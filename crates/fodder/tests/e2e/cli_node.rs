@@ -166,6 +166,25 @@ fn datasets_are_added_listed_removed_and_remembered() {
 }
 
 #[test]
+fn what_was_added_or_removed_is_remembered_once_the_command_says_so() {
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    for round in 0..3 {
+        let node = Node::start(cache.path(), &[]);
+        node.client(&["datasets", "add", data.path(), "--name", "pets"]).good();
+        // Dropped is killed.
+        drop(node);
+        let node = Node::start(cache.path(), &[]);
+        let list = node.client(&["datasets", "list"]).good().text();
+        assert!(list.contains("pets"), "round {round}: {list}");
+        node.client(&["datasets", "remove", "pets"]).good();
+        drop(node);
+        let node = Node::start(cache.path(), &[]);
+        let list = node.client(&["datasets", "list"]).good().text();
+        assert!(list.contains("no datasets"), "round {round}: {list}");
+    }
+}
+
+#[test]
 fn relative_origins_mean_the_clients_directory() {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let node = Node::start(cache.path(), &[]);

@@ -1,15 +1,16 @@
-//! What a running node waits for: idleness, changes of its datasets.
+//! What a running node looks at: whether anybody still uses it, and which datasets it is to remember.
 
 use crate::remembered::Remembered;
-use fodder_core::{Engine, config::DatasetConfig};
+use fodder_core::{Dataset, config::DatasetConfig};
 use std::{
     collections::BTreeSet,
     future::pending,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
 
-/// How often a node looks at its clients and its datasets.
+/// How often a node looks at its clients.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Ends when no client has been connected for `patience`; never, without one.
@@ -25,8 +26,7 @@ pub(super) async fn idle(clients: impl Fn() -> u64, patience: Option<Duration>) 
 }
 
 /// Keeps the list of datasets that were added while the node ran.
-pub(super) struct Memory<'a> {
-    engine: &'a Engine,
+pub(super) struct Memory {
     /// What flags and file name is not remembered.
     named: Vec<DatasetConfig>,
     /// Remembered, not opened at the start, and still wanted unless its name gets taken.
@@ -36,33 +36,24 @@ pub(super) struct Memory<'a> {
     remembered: Remembered,
 }
 
-impl<'a> Memory<'a> {
-    pub(super) fn new(engine: &'a Engine, named: Vec<DatasetConfig>, remembered: Remembered) -> Self {
-        let mut unopened = remembered.datasets().to_vec();
-        unopened.retain(|dataset| engine.dataset(&dataset.name).is_err());
-        Self { engine, named, unopened, forgotten: BTreeSet::new(), remembered }
-    }
-
-    /// Looks again and again. Never ends.
-    pub(super) async fn follow(&mut self) {
-        loop {
-            self.look();
-            sleep(LOOK).await;
-        }
+impl Memory {
+    /// A memory beside what flags and file name.
+    pub(super) fn new(named: Vec<DatasetConfig>, remembered: Remembered) -> Self {
+        Self { named, unopened: remembered.datasets().to_vec(), forgotten: BTreeSet::new(), remembered }
     }
 
     /// Writes the list down if it has changed.
-    pub(super) fn look(&mut self) {
-        let served = self.engine.datasets();
+    pub(super) fn keep(&mut self, served: &[Arc<Dataset>]) {
+        self.unopened.retain(|dataset| !served.iter().any(|other| other.config().name == dataset.name));
         let mut datasets: Vec<DatasetConfig> = served.iter().map(|dataset| dataset.config().clone()).collect();
         datasets.retain(|dataset| !self.named.iter().any(|other| other.name == dataset.name));
         datasets.retain(|dataset| !self.forget(dataset));
-        self.unopened.retain(|dataset| !datasets.iter().any(|other| other.name == dataset.name));
         datasets.extend(self.unopened.iter().cloned());
         if let Err(error) = self.remembered.keep(datasets) {
             tracing::warn!("{error:#}");
         }
     }
+
     /// Whether a dataset's origin holds credentials, which stay out of files; says so once.
     fn forget(&mut self, dataset: &DatasetConfig) -> bool {
         let forget = dataset.origin.contains(fodder_core::origin::REDACTED);
