@@ -3,8 +3,9 @@
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
+SOAK_MINUTES ?= 10
 
-.PHONY: help demo build wheel test lint bench fuzz
+.PHONY: help demo build wheel test lint bench fuzz soak
 
 help:
 	@echo "make demo    see Fodder work: three epochs over slow storage, with and without it"
@@ -13,6 +14,7 @@ help:
 	@echo "make test    formatting, clippy and all tests"
 	@echo "make lint    formatting and clippy"
 	@echo "make bench   every benchmark, each a ratio against a peer in one run"
+	@echo "make soak    a node and a mount under load for SOAK_MINUTES ($(SOAK_MINUTES)) minutes; nothing may grow"
 	@echo "make fuzz    every fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
 
 demo:
@@ -28,7 +30,7 @@ wheel:
 	@tools/wheel
 
 test:
-	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3
+	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3 --deb fio=fio --deb rsync=rsync
 	@tools/torch
 	@tools/test
 
@@ -38,9 +40,14 @@ lint:
 	$(CARGO) lint
 
 bench:
-	@tools/setup --venv --deb redis-server=redis-server
-	$(CARGO) run --release --locked --package fodder-bench -- all
+	@tools/setup --venv --deb redis-server=redis-server --deb fuse3=fusermount3 --deb rclone=rclone --deb s3fs=s3fs
+	$(CARGO) build --release --locked --package fodder --package fodder-bench
+	target/release/fodder-bench all
 
 fuzz:
 	@tools/setup
 	@tools/fuzz $(FUZZ_SECONDS)
+
+soak:
+	@tools/setup --deb fuse3=fusermount3
+	SOAK_MINUTES=$(SOAK_MINUTES) $(CARGO) test --release --locked --package fodder --test e2e soak -- --ignored --nocapture

@@ -93,7 +93,9 @@ pub struct Engine {
 
 /// Is shown the datasets when they change.
 #[derive(Clone)]
-struct Watcher(Arc<dyn Fn(&[Arc<Dataset>]) + Send + Sync>);
+struct Watcher(Arc<Watch>);
+
+type Watch = dyn Fn(&[Arc<Dataset>]) + Send + Sync;
 
 impl fmt::Debug for Watcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -47,6 +47,9 @@ pub struct BenchReadArgs {
     /// Open, read and close whole files; an operation is a file.
     #[arg(long)]
     pub small: bool,
+    /// Read through a mapping of each file, as token files are often read.
+    #[arg(long, conflicts_with = "small")]
+    pub mmap: bool,
     /// Fail if the node had to ask an origin meanwhile.
     #[arg(long)]
     pub cached: bool,

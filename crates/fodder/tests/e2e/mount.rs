@@ -3,6 +3,8 @@
 mod cli;
 mod kill;
 mod mode;
+mod soak;
+mod tool;
 mod transport;
 mod tree;
 

@@ -3,6 +3,7 @@
 use super::{files::Files, histogram::Histogram};
 use crate::cli::BenchReadArgs;
 use anyhow::{Context, Result};
+use memmap2::Mmap;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -26,12 +27,43 @@ enum Way {
     Whole { random: bool },
 }
 
+/// A file that is kept open.
+enum Open {
+    File(File),
+    Mapped(Mmap),
+}
+
+impl Open {
+    fn new(file: File, mapped: bool) -> io::Result<Self> {
+        if !mapped {
+            return Ok(Self::File(file));
+        }
+        // SAFETY: the bytes are copied out and never relied on; a file cut short meanwhile ends the benchmark (SIGBUS).
+        #[allow(unsafe_code, reason = "what a mapping gives is what is measured")]
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Self::Mapped(map))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read_at(buffer, offset),
+            Self::Mapped(map) => {
+                let from = map.get(offset as usize..).unwrap_or_default();
+                let n = from.len().min(buffer.len());
+                buffer[..n].copy_from_slice(&from[..n]);
+                Ok(n)
+            }
+        }
+    }
+}
+
 /// One reader, what it has measured, and where it is.
 pub(super) struct Reader {
     way: Way,
     buffer: Vec<u8>,
     dice: SmallRng,
-    open: BTreeMap<usize, File>,
+    open: BTreeMap<usize, Open>,
+    mapped: bool,
     file: usize,
     offset: u64,
     pub(super) times: Histogram,
@@ -54,6 +86,7 @@ impl Reader {
             buffer: vec![0; args.chunk as usize],
             dice: SmallRng::seed_from_u64(number as u64),
             open: BTreeMap::new(),
+            mapped: args.mmap,
             file: number * count / args.readers as usize,
             offset: 0,
             times: Histogram::default(),
@@ -97,7 +130,7 @@ impl Reader {
         }
         let file = match self.open.entry(self.file) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(place) => place.insert(File::open(files.path(self.file))?),
+            Entry::Vacant(place) => place.insert(Open::new(File::open(files.path(self.file))?, self.mapped)?),
         };
         file.read_at(&mut self.buffer, self.offset).map(|n| n as u64)
     }

@@ -71,6 +71,8 @@ impl Report {
         let measure = |speed: &Speed| if args.small { speed.ops_per_s } else { speed.gbps };
         let ratio = against.as_ref().filter(|other| measure(other) > 0.0).map(|other| measure(&dir) / measure(other));
         let mode = match (args.small, args.random) {
+            (false, false) if args.mmap => "sequential mapped",
+            (false, true) if args.mmap => "random mapped",
             (false, false) => "sequential",
             (false, true) => "random",
             (true, false) => "small",

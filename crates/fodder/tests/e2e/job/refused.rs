@@ -83,12 +83,12 @@ fn embeddings_that_make_no_sense_are_refused() {
     };
     assert_refused(embed(3, &[0, 1], &[0.0; 5]), "5 numbers");
     assert_refused(embed(0, &[], &[]), "0 numbers");
-    assert_refused(embed(2, &[0], &[0.0, f32::NAN]), "finite");
+    assert_refused(embed(2, &[0], &[0.0, f32::NAN]), "NaN");
     assert_refused(embed(2, &[ITEMS], &[0.0, 1.0]), "50");
     assert_eq!(embed(2, &[0, 1], &[0.0, 1.0, 1.0, 0.0]).unwrap(), 2);
     let other = Rank::introduce(&node, Door::Grpc, introduction("other", Mode::Strict, 1), 0).unwrap();
     let (ids, values): (Arc<[u32]>, Arc<[f32]>) = ([2].into(), [0.0, 1.0, 2.0].into());
-    assert_refused(other.call(async |job| job.report_embeddings(3, ids, values).await), "dimension");
+    assert_refused(other.call(async |job| job.report_embeddings(3, ids, values).await), "two models");
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! A node and a mount for minutes, under everything at once: what they hold must not grow.
+
+use super::{Place, bytes, can_mount};
+use crate::program::Node;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use std::{
+    fmt, fs,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const FILES: u64 = 2_000;
+const READERS: u64 = 8;
+
+/// What a process holds.
+#[derive(Clone, Copy)]
+struct Held {
+    memory_kib: u64,
+    fds: u64,
+    threads: u64,
+}
+
+impl Held {
+    fn of(pid: u32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+        Self { memory_kib: field("RssAnon:"), fds, threads: field("Threads:") }
+    }
+
+    /// The most of two.
+    fn or(self, other: Self) -> Self {
+        Self {
+            memory_kib: self.memory_kib.max(other.memory_kib),
+            fds: self.fds.max(other.fds),
+            threads: self.threads.max(other.threads),
+        }
+    }
+
+    /// Whether it is clearly more than another.
+    fn exceeds(self, before: Self) -> bool {
+        self.memory_kib > before.memory_kib + before.memory_kib / 5 + (32 << 10)
+            || self.fds > before.fds + before.fds / 5 + 64
+            || self.threads > before.threads + 8
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>4} MiB, {:>5} fds, {:>3} threads", self.memory_kib >> 10, self.fds, self.threads)
+    }
+}
+
+fn size(file: u64) -> usize {
+    match file % 100 {
+        0 => 12 << 20,
+        _ => 1 + (file as usize * 7919) % 200_000,
+    }
+}
+
+fn name(file: u64) -> String {
+    format!("class{}/{file:05}", file % 20)
+}
+
+/// Reads files at random and compares their bytes, in whole and in parts.
+fn read(mnt: &Path, seed: u64, end: &AtomicBool, reads: &AtomicU64) {
+    let mut dice = SmallRng::seed_from_u64(seed);
+    while !end.load(Relaxed) {
+        let file = dice.random_range(0..FILES);
+        let (path, content) = (mnt.join(name(file)), bytes(file + 1, size(file)));
+        if dice.random_bool(0.5) {
+            assert!(fs::read(&path).unwrap() == content, "{} is wrong", path.display());
+        } else {
+            let open = fs::File::open(&path).unwrap();
+            for _ in 0..4 {
+                let at = dice.random_range(0..content.len());
+                let mut part = vec![0; (content.len() - at).min(100_000)];
+                open.read_exact_at(&mut part, at as u64).unwrap();
+                assert!(part == content[at..at + part.len()], "{} is wrong from {at} on", path.display());
+            }
+        }
+        reads.fetch_add(1, Relaxed);
+    }
+}
+
+/// Evicts, lists, walks and asks, as people and their tools do.
+fn disturb(node: &Node, mnt: &Path, end: &AtomicBool) {
+    for turn in 0u64.. {
+        if end.load(Relaxed) {
+            return;
+        }
+        match turn % 4 {
+            0 => drop(node.client(&["evict", "data", "--prefix", &format!("class{}/", turn % 20)]).good()),
+            1 => drop(node.client(&["index", "data"]).good()),
+            2 => drop(node.status()),
+            _ => assert!(fs::read_dir(mnt.join(format!("class{}", turn % 20))).unwrap().count() > 0),
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn nothing_grows_under_readers_evictions_and_refreshes() {
+    if !can_mount("nothing_grows_under_readers_evictions_and_refreshes") {
+        return;
+    }
+    let minutes: f64 =
+        std::env::var("SOAK_MINUTES").map_or(10.0, |text| text.parse().expect("SOAK_MINUTES is a number"));
+    let (place, began) = (Place::new(), Instant::now());
+    (0..FILES).for_each(|file| place.put(&name(file), &bytes(file + 1, size(file))));
+    // A third of it fits, so that it is evicted and fetched all the time.
+    let node = place.node(&["--cache-size", "150MiB", "--policy", "lru"]);
+    let mounted = place.mount(&[]);
+    let (mnt, end, reads) = (place.mnt(), AtomicBool::new(false), AtomicU64::new(0));
+    let (mut early, mut late) = ([None; 2], [None; 2]);
+    thread::scope(|scope| {
+        let (mnt, end, reads, node) = (&mnt, &end, &reads, &node);
+        let mut others: Vec<_> = (0..READERS).map(|seed| scope.spawn(move || read(mnt, seed, end, reads))).collect();
+        others.push(scope.spawn(move || disturb(node, mnt, end)));
+        let whole = Duration::from_secs_f64(minutes * 60.0);
+        while began.elapsed() < whole && !others.iter().any(thread::ScopedJoinHandle::is_finished) {
+            thread::sleep(whole / 40);
+            let held = [node.child.id(), mounted.child.id()].map(Held::of);
+            let done = began.elapsed().as_secs_f64() / whole.as_secs_f64();
+            println!(
+                "{:>4.0} %  {:>8} reads   node {}   mount {}",
+                done * 100.0,
+                reads.load(Relaxed),
+                held[0],
+                held[1]
+            );
+            // The first fifth fills buffers and tables; the second is compared with the last.
+            let into = match done {
+                0.2..0.4 => &mut early,
+                0.8.. => &mut late,
+                _ => continue,
+            };
+            for (most, held) in into.iter_mut().zip(held) {
+                *most = Some(most.map_or(held, |most: Held| most.or(held)));
+            }
+        }
+        end.store(true, Relaxed);
+    });
+    for (who, (early, late)) in ["the node", "the mount"].iter().zip(early.into_iter().zip(late)) {
+        let (early, late) = (early.unwrap(), late.unwrap());
+        assert!(!late.exceeds(early), "{who} grew:\n  {early}\n  {late}");
+    }
+    assert!(reads.load(Relaxed) > 1_000, "hardly anything was read");
+    mounted.unmount();
+}
