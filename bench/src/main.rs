@@ -6,9 +6,11 @@ mod buffer;
 mod contest;
 mod fixture;
 mod machine;
+mod mounted;
 mod node;
 mod outcome;
 mod process;
+mod program;
 mod redis;
 mod scenario;
 

@@ -5,6 +5,8 @@ mod bytes_per_item;
 mod cold_object;
 mod engine_hits;
 mod memory;
+mod mount;
+mod peers;
 mod restart;
 mod sim;
 
@@ -47,6 +49,10 @@ pub(crate) enum Scenario {
     BytesPerItem,
     /// The anonymous memory of a node while 64 readers stream ten times its cache.
     Memory,
+    /// A mounted directory, everything cached, against the native one.
+    Mount,
+    /// The mount beside those of rclone and s3fs.
+    Peers,
     /// The time to come back to a million cached items.
     Restart,
     /// Simulated requests a second on one core, over a million items.
@@ -61,6 +67,8 @@ impl Scenario {
         Self::ColdObject,
         Self::BytesPerItem,
         Self::Memory,
+        Self::Mount,
+        Self::Peers,
         Self::Restart,
         Self::Sim,
     ];
@@ -73,6 +81,8 @@ impl Scenario {
             Self::ColdObject => "cold-object",
             Self::BytesPerItem => "bytes-per-item",
             Self::Memory => "memory",
+            Self::Mount => "mount",
+            Self::Peers => "peers",
             Self::Restart => "restart",
             Self::Sim => "sim",
         }
@@ -88,6 +98,8 @@ impl Scenario {
             Self::Restart => restart::run(setting),
             Self::Sim => sim::run(setting),
             Self::Memory => memory::run(setting),
+            Self::Mount => mount::run(setting),
+            Self::Peers => peers::run(setting),
         }?;
         Ok(Outcome::new(self.name(), lines))
     }

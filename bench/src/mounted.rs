@@ -1,0 +1,115 @@
+//! Directories that other programs mount from the same S3 server: rclone and s3fs, as Debian has them.
+
+use anyhow::{Context, Result, bail};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The bucket's name. The server takes any.
+pub(crate) const BUCKET: &str = "bucket";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program that mounts S3 buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// `rclone mount`, with its cache of whole files.
+    Rclone,
+    /// `s3fs`, with its cache of files, kept by the kernel too.
+    S3fs,
+}
+
+/// A peer's mount; unmounted when dropped.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    child: Child,
+    dir: PathBuf,
+}
+
+impl Peer {
+    /// Every peer.
+    pub(crate) const ALL: [Self; 2] = [Self::Rclone, Self::S3fs];
+
+    /// How it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rclone => "rclone",
+            Self::S3fs => "s3fs",
+        }
+    }
+
+    /// Mounts the bucket of a server at `dir`, with its cache below `cache`.
+    pub(crate) fn mount(self, endpoint: &str, dir: &Path, cache: &Path) -> Result<Mounted> {
+        fs::create_dir_all(dir)?;
+        fs::create_dir_all(cache)?;
+        let mut command = match self {
+            Self::Rclone => rclone(endpoint, dir, cache),
+            Self::S3fs => s3fs(endpoint, dir, cache)?,
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let mut mounted = Mounted { child, dir: dir.into() };
+        mounted.wait().with_context(|| format!("{} did not mount", self.name()))?;
+        Ok(mounted)
+    }
+}
+
+fn rclone(endpoint: &str, dir: &Path, cache: &Path) -> Command {
+    let mut command = Command::new("rclone");
+    command.arg("mount").arg(format!(":s3:{BUCKET}")).arg(dir).arg("--cache-dir").arg(cache);
+    command.args(["--s3-provider", "Other", "--s3-endpoint", endpoint, "--s3-access-key-id", "k"]);
+    command.args(["--s3-secret-access-key", "s", "--vfs-cache-mode", "full", "--read-only", "--log-level", "ERROR"]);
+    // No configuration of the user's, and no new look at the directory while it is measured.
+    command.args(["--config", "/dev/null", "--dir-cache-time", "1h", "--vfs-read-chunk-size", "64M"]);
+    command
+}
+
+fn s3fs(endpoint: &str, dir: &Path, cache: &Path) -> Result<Command> {
+    let keys = cache.join("keys");
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&keys)?;
+    writeln!(file, "k:s")?;
+    let mut command = Command::new("s3fs");
+    command.arg(BUCKET).arg(dir).args(["-f", "-o", "use_path_request_style,kernel_cache,ro,dbglevel=crit"]);
+    command.arg("-o").arg(format!("url={endpoint}"));
+    command.arg("-o").arg(format!("passwd_file={}", keys.display()));
+    command.arg("-o").arg(format!("use_cache={}", cache.join("files").display()));
+    Ok(command)
+}
+
+impl Mounted {
+    /// Where.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Waits until something is mounted there.
+    fn wait(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let above = fs::metadata(self.dir.parent().context("it is below another")?)?.dev();
+        while fs::metadata(&self.dir)?.dev() == above {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("it ended with {status}");
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("it takes too long");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new("fusermount3").arg("-uz").arg(&self.dir).stderr(Stdio::null()).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}

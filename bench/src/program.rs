@@ -1,0 +1,104 @@
+//! The `fodder` program as users run it: a node, a mount, and what they print.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::{
+    ffi::OsStr,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+/// The program, built beside this one.
+fn fodder() -> Result<Command> {
+    let program = std::env::current_exe()?.with_file_name("fodder");
+    ensure!(program.exists(), "{} is not there: cargo build --release --package fodder", program.display());
+    Ok(Command::new(program))
+}
+
+/// Runs a command of it to its end; what it printed.
+pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<String> {
+    finish(fodder()?.args(arguments))
+}
+
+/// Runs any command to its end; what it printed.
+pub(crate) fn finish(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A node over one dataset, `bench`. It is told to end when dropped.
+#[derive(Debug)]
+pub(crate) struct Node {
+    child: Child,
+    socket: String,
+}
+
+impl Node {
+    /// Starts one over an origin.
+    pub(crate) fn start(origin: &str, cache_dir: &Path, cache_bytes: u64, more: &[&str]) -> Result<Self> {
+        let mut command = fodder()?;
+        command.args(["serve", origin, "--name", "bench", "--rest", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.args(["--log-level", "error", "--cache-size", &cache_bytes.to_string()]);
+        command.arg("--cache-dir").arg(cache_dir).args(more);
+        let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start fodder")?;
+        let output = child.stdout.take().context("it is piped")?;
+        let mut node = Self { child, socket: String::new() };
+        for line in BufReader::new(output).lines() {
+            match line?.split_once(' ') {
+                Some(("socket", socket)) => socket.clone_into(&mut node.socket),
+                Some(_) => {}
+                // The last line is one word: ready.
+                None => return Ok(node),
+            }
+        }
+        bail!("a node did not start")
+    }
+
+    /// Brings everything in.
+    pub(crate) fn warm(&self) -> Result<()> {
+        run(["warm", "bench", "--json", "--addr", &self.socket]).map(drop)
+    }
+
+    /// Mounts its dataset.
+    pub(crate) fn mount(&self, dir: &Path, more: &[&str]) -> Result<Mount> {
+        std::fs::create_dir_all(dir)?;
+        let mut command = fodder()?;
+        command.arg("mount").arg("bench").arg(dir).args(["--addr", &self.socket]).args(more);
+        // It goes into the background, and must not keep our pipes.
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "{command:?} ended with {status}");
+        Ok(Mount { dir: dir.into() })
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// A mounted dataset; unmounted when dropped.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    dir: PathBuf,
+}
+
+impl Mount {
+    /// Where.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = run([OsStr::new("unmount"), self.dir.as_os_str(), OsStr::new("--lazy")]) {
+            eprintln!("{error:#}");
+        }
+    }
+}

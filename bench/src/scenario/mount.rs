@@ -1,0 +1,150 @@
+//! A mounted directory, everything cached, against the native directory it shows: the same files, both in memory.
+//!
+//! Each line is one `fodder bench read`, in which both directories take turns many times.
+
+use super::Setting;
+use crate::{
+    fixture,
+    outcome::{Line, Target},
+    program::{self, Mount, Node},
+};
+use anyhow::{Context, Result};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+};
+
+const NATIVE: &str = "the native directory";
+const SMALL_BYTES: usize = 100 << 10;
+
+/// A way to mount, and what is expected of it.
+struct Way {
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Of large reads, and of large random reads by eight readers and more; None where they are not looked at.
+    large: Option<(f64, f64)>,
+    /// Of mapped ones.
+    mapped: f64,
+    /// Of small files, with one and with eight readers.
+    small: [f64; 2],
+}
+
+const WAYS: &[Way] = &[
+    Way { name: "mount", options: &[], large: Some((0.95, 0.9)), mapped: 0.95, small: [0.24, 0.45] },
+    Way { name: "io_uring", options: &["--transport", "uring"], large: None, mapped: 0.0, small: [0.45, 0.55] },
+    Way { name: "--immutable", options: &["--immutable"], large: None, mapped: 0.0, small: [0.85, 0.85] },
+    Way {
+        name: "no passthrough",
+        options: &["--no-passthrough"],
+        large: Some((0.7, 0.7)),
+        mapped: 0.55,
+        small: [0.2, 0.35],
+    },
+];
+
+/// Measures it.
+pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
+    let workspace = setting.workspace()?;
+    let native = workspace.path().join("native");
+    fixture::write_files(&native.join("small"), setting.choose(10_000, 200), SMALL_BYTES)?;
+    write_large(&native.join("large"), setting.choose(4, 1), setting.choose(256, 16))?;
+    let node = Node::start(&native.display().to_string(), &workspace.path().join("cache"), 8 << 30, &[])?;
+    node.warm()?;
+    let mut lines = Vec::new();
+    for (number, way) in WAYS.iter().enumerate() {
+        let dir = workspace.path().join(format!("mount{number}"));
+        let mount = match node.mount(&dir, way.options) {
+            Ok(mount) => mount,
+            Err(error) => {
+                eprintln!("  {}: cannot be measured here: {error:#}", way.name);
+                continue;
+            }
+        };
+        lines.extend(way.measure(&mount, &native, setting)?);
+    }
+    Ok(lines)
+}
+
+impl Way {
+    fn measure(&self, mount: &Mount, native: &Path, setting: &Setting) -> Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        let read = |part: &str, what: &str, options: &[&str], readers: u32| {
+            let readers = readers.to_string();
+            let options = [options, &["--readers", &readers]].concat();
+            let reading = Reading { part, options: &options, duration: setting.choose("6s", "400ms") };
+            let speeds = reading.compare(mount.dir(), native)?;
+            anyhow::Ok((format!("{}: {what}, {readers} readers", self.name), speeds))
+        };
+        if let Some((large, random)) = self.large {
+            for readers in [1, 8, 32] {
+                let (what, speeds) = read("large", "sequential 4 MiB", &[], readers)?;
+                lines.push(speeds.line(what, "GB/s", NATIVE, large));
+                let (what, speeds) = read("large", "random 4 MiB", &["--random"], readers)?;
+                lines.push(speeds.line(what, "op/s", NATIVE, if readers < 8 { large } else { random }));
+                let (what, speeds) = read("large", "mapped", &["--mmap"], readers)?;
+                lines.push(speeds.line(what, "GB/s", NATIVE, self.mapped));
+            }
+        }
+        for (readers, target) in [1, 8].into_iter().zip(self.small) {
+            let options = &["--small", "--random", "--chunk", "128KiB"];
+            let (what, speeds) = read("small", "100 KiB files", options, readers)?;
+            lines.push(speeds.line(what, "op/s", NATIVE, target));
+        }
+        Ok(lines)
+    }
+}
+
+/// One comparison of two directories.
+pub(super) struct Reading<'a> {
+    /// What is read, below both.
+    pub(super) part: &'a str,
+    pub(super) options: &'a [&'a str],
+    pub(super) duration: &'a str,
+}
+
+/// What both sides gave, in GB/s and operations a second.
+pub(super) struct Speeds {
+    ours: (f64, f64),
+    theirs: (f64, f64),
+}
+
+impl Reading<'_> {
+    /// Reads both in turns, once to warm up and then counted.
+    pub(super) fn compare(&self, ours: &Path, theirs: &Path) -> Result<Speeds> {
+        let (ours, theirs) = (ours.join(self.part), theirs.join(self.part));
+        let (ours, theirs) = (ours.to_string_lossy(), theirs.to_string_lossy());
+        let run = |duration: &str| {
+            let fixed = ["bench", "read", "--json", "--duration", duration, "--dir", &ours, "--against", &theirs];
+            program::run(fixed.iter().chain(self.options))
+        };
+        run("400ms")?;
+        let report: serde_json::Value = serde_json::from_str(&run(self.duration)?)?;
+        let speed = |side: &str, field: &str| report[side][field].as_f64().context("a report without its numbers");
+        let side = |side: &str| anyhow::Ok((speed(side, "gbps")?, speed(side, "ops_per_s")?));
+        Ok(Speeds { ours: side("dir")?, theirs: side("against")? })
+    }
+}
+
+impl Speeds {
+    /// A line in one of the units.
+    pub(super) fn line(&self, what: String, unit: &'static str, against: &str, target: f64) -> Line {
+        let choose = |(gbps, ops): (f64, f64)| if unit == "GB/s" { gbps } else { ops };
+        let (ours, theirs) = (choose(self.ours), choose(self.theirs));
+        Line::new(what, unit, ours, against, theirs, Target::AtLeast(target))
+    }
+}
+
+/// Writes so many files of so many MiB.
+pub(super) fn write_large(dir: &Path, count: u64, mebibytes: u64) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut block = vec![0; 1 << 20];
+    for number in 0..count {
+        let mut file = File::create(dir.join(format!("{number:03}.bin")))?;
+        for at in 0..mebibytes {
+            fixture::scramble(number * mebibytes + at, &mut block);
+            file.write_all(&block)?;
+        }
+    }
+    Ok(())
+}
