@@ -1,6 +1,6 @@
 //! Programs that others wrote, over a mount: fio checks what it wrote, rsync compares.
 
-use super::{Place, bytes, can_mount};
+use super::{Place, Way, bytes, over_each_transport};
 use std::process::Command;
 
 /// Whether a program is here; if not, says so as a skipped test does.
@@ -12,13 +12,16 @@ fn has(test: &str, program: &str) -> bool {
     has
 }
 
-#[test]
-fn fio_finds_every_block_as_it_wrote_it() {
-    let test = "fio_finds_every_block_as_it_wrote_it";
-    if !can_mount(test) || !has(test, "fio") {
+over_each_transport! {
+    fio_finds_every_block_as_it_wrote_it,
+    rsync_finds_nothing_to_copy,
+}
+
+fn fio_finds_every_block_as_it_wrote_it(way: Way) {
+    if !has("fio_finds_every_block_as_it_wrote_it", "fio") {
         return;
     }
-    let place = Place::new();
+    let place = Place::over(way);
     let written = place.origin().join("blocks");
     let fio = |file: &std::path::Path, options: &[&str]| {
         let mut command = Command::new("fio");
@@ -49,13 +52,11 @@ fn fio_finds_every_block_as_it_wrote_it() {
     assert!(!command.output().unwrap().status.success());
 }
 
-#[test]
-fn rsync_finds_nothing_to_copy() {
-    let test = "rsync_finds_nothing_to_copy";
-    if !can_mount(test) || !has(test, "rsync") {
+fn rsync_finds_nothing_to_copy(way: Way) {
+    if !has("rsync_finds_nothing_to_copy", "rsync") {
         return;
     }
-    let place = Place::new();
+    let place = Place::over(way);
     (0..50).for_each(|number| place.put(&format!("d{}/{number}", number % 3), &bytes(number + 1, 50_000)));
     let _node = place.node(&[]);
     let mounted = place.mount(&[]);
