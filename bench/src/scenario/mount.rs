@@ -31,12 +31,12 @@ struct Way {
 }
 
 const WAYS: &[Way] = &[
-    Way { name: "mount", options: &[], large: Some((0.95, 0.9)), mapped: 0.95, small: [0.24, 0.45] },
-    Way { name: "io_uring", options: &["--transport", "uring"], large: None, mapped: 0.0, small: [0.45, 0.55] },
+    Way { name: "mount", options: &["--transport=device"], large: Some((0.95, 0.9)), mapped: 0.95, small: [0.24, 0.45] },
+    Way { name: "io_uring", options: &["--transport=uring"], large: None, mapped: 0.0, small: [0.45, 0.55] },
     Way { name: "--immutable", options: &["--immutable"], large: None, mapped: 0.0, small: [0.85, 0.85] },
     Way {
         name: "no passthrough",
-        options: &["--no-passthrough"],
+        options: &["--transport=device", "--no-passthrough"],
         large: Some((0.7, 0.7)),
         mapped: 0.55,
         small: [0.2, 0.35],
