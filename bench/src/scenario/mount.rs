@@ -31,7 +31,13 @@ struct Way {
 }
 
 const WAYS: &[Way] = &[
-    Way { name: "mount", options: &["--transport=device"], large: Some((0.95, 0.9)), mapped: 0.95, small: [0.24, 0.45] },
+    Way {
+        name: "mount",
+        options: &["--transport=device"],
+        large: Some((0.95, 0.9)),
+        mapped: 0.95,
+        small: [0.24, 0.45],
+    },
     Way { name: "io_uring", options: &["--transport=uring"], large: None, mapped: 0.0, small: [0.45, 0.55] },
     Way { name: "--immutable", options: &["--immutable"], large: None, mapped: 0.0, small: [0.85, 0.85] },
     Way {
