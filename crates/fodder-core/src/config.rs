@@ -20,6 +20,10 @@ pub struct EngineConfig {
     /// Upper bound of the memory for bytes on their way: fetched, being written, being sent.
     #[serde(rename = "memory_budget", with = "crate::size")]
     pub memory_budget_bytes: u64,
+    /// How much of what is fetched ahead of readers without a plan may lie unread, on disk and on its way. 0: nothing is
+    /// fetched that nobody asked for.
+    #[serde(rename = "readahead", with = "crate::size")]
+    pub readahead_bytes: u64,
     /// How many requests may be under way at each origin.
     pub origin_concurrency: usize,
     /// A read that took longer is logged with what it waited for.
@@ -174,6 +178,7 @@ impl Default for EngineConfig {
             cache_dir: PathBuf::new(),
             tiers: Vec::new(),
             memory_budget_bytes: 256 << 20,
+            readahead_bytes: 256 << 20,
             origin_concurrency: 64,
             slow_read: Duration::from_secs(1),
             idle_after: Duration::from_secs(600),

@@ -6,11 +6,13 @@ mod demand;
 mod disk;
 mod fetch;
 mod flight;
+mod guess;
 mod hold;
 pub mod job;
 mod lock;
 mod meter;
 mod read;
+mod readahead;
 mod record;
 mod scrub;
 mod shared;
@@ -22,6 +24,7 @@ pub mod warm;
 
 pub use dataset::Dataset;
 pub use fodder_policy::advise::{Advice, Limit, Row as AdviceRow};
+pub use fodder_policy::readahead::Pattern;
 pub use meter::Reader;
 pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};
 
@@ -55,7 +58,7 @@ const MIN_BUDGET_BYTES: u64 = 32 << 20;
 pub enum Source {
     /// A tier of this node: a plain hit.
     Tier(Medium),
-    /// A tier of this node, where it had been put before anybody asked for it.
+    /// A tier of this node, where it had been put before anybody asked for it: by plan, or on a guess.
     Prefetched,
     /// A tier of this node, for a job that had asked for another item.
     Substituted,
@@ -196,6 +199,7 @@ impl Engine {
         dataset.tend_jobs();
         dataset.prefetch();
         dataset.measure();
+        dataset.read_ahead();
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
         self.show().await?;
         Ok(dataset)

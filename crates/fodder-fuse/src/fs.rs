@@ -21,9 +21,12 @@ use crate::{
 use fodder_api::frames::{ObjectId, ObjectInfo};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Opens of kept files that are noted between two times the node is told: more than a machine makes in a second.
@@ -61,6 +64,8 @@ pub(crate) struct FileSystem<N> {
     handles: Mutex<FxHashMap<u64, Arc<Handle>>>,
     directories: Mutex<FxHashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
+    /// Where the numbers begin that tell the node which reads belong together: unlike any other mount's.
+    first_reader: u64,
 }
 
 /// An open file.
@@ -97,6 +102,7 @@ impl<N: Node> FileSystem<N> {
             handles: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
+            first_reader: RandomState::new().build_hasher().finish(),
             node,
             settings,
         }
@@ -150,6 +156,11 @@ impl<N: Node> FileSystem<N> {
             Kind::Directory(_) => Err(Errno::IsDirectory),
             Kind::File(object, _) => Ok(*object),
         }
+    }
+
+    /// What the node is told of an open file, by which it knows which reads belong together.
+    fn reader(&self, handle: Option<u64>) -> u64 {
+        handle.map_or(0, |handle| self.first_reader.wrapping_add(handle).max(1))
     }
 
     fn new_handle(&self) -> u64 {

@@ -50,6 +50,15 @@ pub(crate) struct From<'a> {
     pub(crate) behind: &'a str,
 }
 
+/// A part of an object that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// Tells which reads belong together: a number for the open file, unlike any other mount's. 0: for nobody.
+    pub(crate) reader: u64,
+}
+
 /// What is known of an object beside what its entry tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
@@ -68,8 +77,8 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page>;
     /// The file of an object that is whole in the cache; None if it is not. Fetches nothing.
     fn lease(&self, object: ObjectId) -> Result<Option<Content>>;
-    /// Gives `take` the bytes of a range, all at once.
-    fn read(&self, object: ObjectId, offset: u64, length: u64, take: &mut dyn FnMut(&[u8])) -> Result<()>;
+    /// Gives `take` the bytes of a part, all at once.
+    fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()>;
     /// What is known of an object.
     fn describe(&self, object: ObjectId) -> Result<Description>;
     /// The newest snapshot, without waiting for a node that is away.

@@ -3,7 +3,7 @@
 
 use crate::{
     backing::{Content, Registrar},
-    node::{Description, Entry, From, Newest, Node, Page},
+    node::{Description, Entry, From, Newest, Node, Page, Part},
 };
 use fodder_api::{
     Error, Result, Source,
@@ -67,6 +67,8 @@ pub(crate) struct Memory {
     pub(crate) lists: AtomicUsize,
     pub(crate) reads: AtomicUsize,
     pub(crate) touched: Mutex<Vec<ObjectId>>,
+    /// Who has read.
+    pub(crate) readers: Mutex<HashSet<u64>>,
 }
 
 impl Memory {
@@ -175,7 +177,9 @@ impl Node for Memory {
         Ok(Some(Content::Own(file)))
     }
 
-    fn read(&self, object: ObjectId, offset: u64, length: u64, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let Part { offset, length, reader } = part;
+        self.readers.lock().insert(reader);
         self.reads.fetch_add(1, Relaxed);
         take(&self.bytes(object)?[offset as usize..(offset + length) as usize]);
         Ok(())

@@ -7,7 +7,7 @@
 //! - [`residency`]: what stays in a cache, by piece.
 //! - [`serving`]: which item answers a job. [`plan`] is the order in which it asks, over a [`permutation`] that a seed
 //!   gives; [`ledger`] is what it has consumed. [`job`] puts these together, for all jobs of a dataset.
-//! - [`fetching`]: what to bring in before it is asked for.
+//! - [`fetching`]: what to bring in before it is asked for, from what jobs have planned; [`readahead`], from what readers did.
 //! - [`sim`]: the same machines over synthetic jobs and traces.
 
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ pub mod job;
 pub mod ledger;
 pub mod permutation;
 pub mod plan;
+pub mod readahead;
 pub mod residency;
 pub mod serving;
 pub mod sim;

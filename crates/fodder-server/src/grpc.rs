@@ -179,7 +179,7 @@ impl node_server::Node for Door {
         let place = place_of(&dataset, &snapshot, target)?;
         let range = place.cut(offset, length).map_err(refuse)?;
         let head = bytes::head(&dataset, &snapshot, &place, &range);
-        let chunks = bytes::chunks(dataset, place.object, range, head);
+        let chunks = bytes::chunks(dataset, &place, range, head);
         Ok(Response::new(self.stream(Box::pin(chunks)).await))
     }
 

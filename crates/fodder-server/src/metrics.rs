@@ -173,6 +173,14 @@ fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
         "Items that were brought in before anybody asked for them",
         &of(|one| one.stats.fetched_ahead),
     )?;
+    let readahead: [(&str, &str, Of<DatasetStatus>); 3] = [
+        ("fodder_readahead_bytes", "Bytes fetched ahead of readers without a plan", |one| one.stats.readahead_bytes),
+        ("fodder_readahead_used_bytes", "Of these, bytes that were read", |one| one.stats.readahead_used_bytes),
+        ("fodder_readahead_wasted_bytes", "And bytes nobody read in time", |one| one.stats.readahead_wasted_bytes),
+    ];
+    for (name, help, count) in readahead {
+        out.counter(name, help, &of(count))?;
+    }
     out.counter("fodder_evicted_pieces", "Pieces that were evicted", &of(|one| one.stats.evicted_pieces))?;
     out.counter(
         "fodder_unkept_pieces",

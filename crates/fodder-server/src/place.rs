@@ -4,6 +4,7 @@ use fodder_api::frames::ObjectId;
 use fodder_core::{
     Dataset, Error, Result,
     catalog::Snapshot,
+    engine::Pattern,
     id::{ItemId, ObjectSlot, SnapshotId},
 };
 use std::{ops::Range, sync::Arc};
@@ -46,6 +47,15 @@ impl Place {
             )));
         }
         Ok(Self { object, range: 0..objects.size(object), item: None, label: None })
+    }
+
+    /// Tells the dataset that a range of it is read, by a client's open file or by nobody in particular. Reads of items
+    /// follow a plan, and say nothing about what comes next.
+    pub(crate) fn notice(&self, dataset: &Dataset, range: &Range<u64>, reader: u64, waits: bool) -> Pattern {
+        match self.item {
+            Some(_) => Pattern::Start,
+            None => dataset.notice_read(self.object, range, reader, waits),
+        }
     }
 
     /// How many bytes it has.

@@ -181,7 +181,7 @@ impl FrameClient {
         {
             return Err(Error::Invalid(format!("the path has more than {MAX_PATH_BYTES} bytes")));
         }
-        let request = self.send(Request::Read { target: target.into(), offset, length }, handle)?;
+        let request = self.send(Request::Read { target: target.into(), offset, length, reader: 0 }, handle)?;
         self.receive_into(request, Some(1), batch)
     }
 

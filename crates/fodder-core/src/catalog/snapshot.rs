@@ -272,6 +272,15 @@ impl Snapshot {
     }
 
     /// The position of an object in path order, if it is one of this snapshot's.
+    pub(crate) fn place_of(&self, object: ObjectSlot) -> Option<u32> {
+        (object.0 < self.objects.len()).then(|| self.rank(object)).flatten()
+    }
+
+    /// The object at a position in path order, if there is one.
+    pub(crate) fn object_at(&self, place: u32) -> Option<ObjectSlot> {
+        (place < self.object_count()).then(|| self.slot_at(place))
+    }
+
     fn rank(&self, object: ObjectSlot) -> Option<u32> {
         if let Some(rank) = self.paths.position_in_run(object) {
             return Some(rank);

@@ -123,14 +123,15 @@ impl Dataset {
         }
     }
 
-    /// A reader joins flights that bring these pieces, or finds them staged.
-    pub(super) fn joined(&self, pieces: Range<u32>) -> Source {
-        if self.jobs.is_empty() {
+    /// A reader, who reads the object up to `end`, joins flights that bring these pieces, or finds them staged.
+    pub(super) fn joined(&self, pieces: Range<u32>, end: u64) -> Source {
+        if self.jobs.is_empty() && self.staging.is_empty() {
             return Source::Joined;
         }
         let mut source = Source::Joined;
         for piece in pieces {
-            let redeemed = self.staging.redeem(piece);
+            let to_its_end = self.piece_range(PieceId(piece)).1.end <= end;
+            let redeemed = self.staging.redeem(piece, to_its_end);
             if redeemed.was_ready {
                 source = Source::Prefetched;
             }

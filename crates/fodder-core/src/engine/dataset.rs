@@ -4,9 +4,11 @@
 use super::{
     DatasetStats, DatasetStatus, EvictReport, Residence, Source, VerifyReport,
     flight::Flights,
+    guess::Guesses,
     hold::Reason,
     job::{Notices, Prefetcher, State},
     meter::Meter,
+    readahead::Lookahead,
     shared::Shared,
     space::Space,
     staging::Staging,
@@ -53,6 +55,8 @@ pub struct Dataset {
     pub(super) jobs: Arc<State>,
     pub(super) prefetcher: Arc<Prefetcher>,
     pub(super) staging: Staging,
+    pub(super) lookahead: Arc<Lookahead>,
+    pub(super) guessed: Guesses,
     pub(super) shared: Arc<Shared>,
     /// Its number in the record of what is read.
     pub(super) recorded_as: Option<u32>,
@@ -96,6 +100,8 @@ impl Dataset {
             jobs: Arc::new(jobs),
             prefetcher: Arc::new(Prefetcher::new(strategy, prefetches)),
             staging: Staging::new(shared.budget.total_bytes() / STAGING_PART),
+            lookahead: Arc::new(Lookahead::new(shared.guesses.most_bytes(), prefetches)),
+            guessed: Guesses::new(Arc::clone(&shared.guesses)),
             shared,
             recorded_as,
             refreshing: tokio::sync::Mutex::default(),
@@ -110,6 +116,7 @@ impl Dataset {
         for (space, stock) in &self.stocks {
             space.leave(stock);
         }
+        self.lookahead.wake();
     }
 
     /// Its configuration; the origin is shown without credentials.
@@ -139,6 +146,7 @@ impl Dataset {
     pub fn try_lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
         let lease = self.lease_now(object)?;
         if lease.is_some() {
+            self.guess_read(self.pieces_of(object));
             self.meter.read(self.pieces_of(object), |piece| self.piece_len(PieceId(piece)));
             self.meter.leased(self.objects.load().size(object));
         }
@@ -149,7 +157,8 @@ impl Dataset {
     pub fn try_open(&self, object: ObjectSlot) -> Result<Option<Lease>> {
         let lease = self.lease_now(object)?;
         if let Some(lease) = &lease {
-            self.answered(object, 0..lease.size, Source::Tier(lease.medium));
+            let source = self.source_of(object, &(0..lease.size), Source::Tier(lease.medium));
+            self.answered(object, 0..lease.size, source);
         }
         Ok(lease)
     }
@@ -312,7 +321,14 @@ impl Dataset {
     /// What was counted.
     pub fn stats(&self) -> DatasetStats {
         let evicted_pieces = self.stocks.iter().map(|(_, stock)| stock.evicted_pieces()).sum();
-        DatasetStats { evicted_pieces, ..self.counters.snapshot() }
+        let [readahead_bytes, readahead_used_bytes, readahead_wasted_bytes] = self.guessed.totals();
+        DatasetStats {
+            evicted_pieces,
+            readahead_bytes,
+            readahead_used_bytes,
+            readahead_wasted_bytes,
+            ..self.counters.snapshot()
+        }
     }
 
     /// Bytes of memory and mapped pages for catalog, index, policies and jobs, beside the front-coded names.

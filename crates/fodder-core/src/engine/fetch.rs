@@ -3,7 +3,7 @@
 use super::{
     dataset::Dataset,
     flight::{Flight, Flights},
-    space::Place,
+    space::{Place, Room},
 };
 use crate::{
     Error, Result,
@@ -51,7 +51,7 @@ impl Dataset {
         }
     }
 
-    fn admit_below(&self, highest: usize, piece: PieceId) -> Option<(usize, Place)> {
+    pub(super) fn admit_below(&self, highest: usize, piece: PieceId) -> Option<(usize, Place)> {
         let bytes = self.piece_len(piece);
         self.stocks
             .iter()
@@ -129,15 +129,16 @@ impl Dataset {
     /// Writes a piece to the stock that wants it. What cannot be kept is dropped: it will be a miss again.
     fn keep(&self, level: usize, piece: PieceId, bytes: &[u8], place: Place) {
         let (space, stock) = &self.stocks[level];
-        let reservation = match place {
-            Place::Reserved(reservation) => Some(reservation),
+        let room = match place {
+            Place::Reserved(room) => Some(room),
             Place::ToMake => space.make_room(stock, stock.shelf.cost(piece), |victim| self.demote(level, victim)),
         };
-        let Some(reservation) = reservation else { return };
+        let Some(Room { reservation, claim }) = room else { return };
         match stock.shelf.write(piece, bytes, reservation) {
             Ok(()) => stock.inserted(piece, bytes.len() as u32),
             Err(error) => tracing::debug!(dataset = self.config().name, %error, "a piece could not be kept"),
         }
+        drop(claim);
     }
 
     /// Offers a victim of one tier to the next slower one.

@@ -18,6 +18,8 @@ const MAX_HELD: usize = 1 << 20;
 pub(super) enum Reason {
     /// It was fetched before anybody asked for it.
     Prefetched,
+    /// It was fetched on a guess: whoever reads it may do so in parts.
+    Guessed,
     /// It was promised to a reader.
     Promised,
     /// It was promised to a reader who had asked for another.

@@ -1,5 +1,7 @@
 //! How a read is answered: from shelves, from flights, from new flights, in the order of its bytes.
 
+mod stream;
+
 use super::{
     Reply, Source,
     dataset::Dataset,
@@ -14,7 +16,6 @@ use crate::{
     tier::ShelfRead,
 };
 use bytes::Bytes;
-use futures::stream::{self, BoxStream};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -24,8 +25,6 @@ use std::{
 
 /// The longest range asked of the origin in one request; longer reads become several, in parallel.
 pub(super) const REQUEST_BYTES: u64 = 4 << 20;
-/// Chunks that a stream has under way at first, and at most. It doubles whenever the reader had to wait.
-const AHEAD: (usize, usize) = (4, 16);
 /// Shelves may lose what they just had (evicted, damaged). After so many losses a read goes past the cache.
 const MAX_LOSSES: u32 = 4;
 
@@ -63,7 +62,9 @@ impl Dataset {
     pub fn try_read(self: &Arc<Self>, object: ObjectSlot, offset: u64, buf: &mut [u8]) -> Option<Source> {
         match self.fill(object, offset, buf, false) {
             Fill::Done(source) => {
-                self.answered(object, offset..offset + buf.len() as u64, source);
+                let range = offset..offset + buf.len() as u64;
+                let source = self.source_of(object, &range, source);
+                self.answered(object, range, source);
                 Some(source)
             }
             Fill::WouldBlock | Fill::Lost => None,
@@ -93,29 +94,10 @@ impl Dataset {
         let mut waits = Waits { reader, ..Waits::default() };
         let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
         waits.budget = began.elapsed();
-        let parts = self.begin(object, range.clone(), permit);
+        let parts = self.begin(object, range.clone(), permit, false);
         let reply = self.finish(object, range, parts, &mut waits).await;
         self.log_if_slow(object, began.elapsed(), &waits);
         reply
-    }
-
-    /// Reads a range of any length, in order, fetching ahead as far as it pays and the budget allows.
-    pub fn read_stream(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> BoxStream<'static, Result<Reply>> {
-        if let Err(error) = self.check(object, &range) {
-            return Box::pin(stream::once(async { Err(error) }));
-        }
-        let ahead = Ahead {
-            dataset: Arc::clone(self),
-            object,
-            next: range.start,
-            end: range.end,
-            under_way: VecDeque::new(),
-            width: AHEAD.0,
-        };
-        Box::pin(stream::try_unfold(
-            ahead,
-            |mut ahead| async move { Ok(ahead.next().await?.map(|reply| (reply, ahead))) },
-        ))
     }
 
     fn check(&self, object: ObjectSlot, range: &Range<u64>) -> Result<()> {
@@ -146,7 +128,13 @@ impl Dataset {
     }
 
     /// Looks where each stretch of `range` is, and sends flights for what is nowhere. Never waits.
-    fn begin(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, mut permit: Permit) -> VecDeque<Part> {
+    fn begin(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        range: Range<u64>,
+        mut permit: Permit,
+        jumps: bool,
+    ) -> VecDeque<Part> {
         let objects = self.objects();
         let piece_bytes = u64::from(objects.piece_bytes());
         let first = objects.first_piece(object);
@@ -163,13 +151,17 @@ impl Dataset {
                 offset: index * piece_bytes,
             };
             let until = |count: u32| at..((index + u64::from(count)) * piece_bytes).min(range.end);
-            let part = match self.flights.next_leg(&stretch, |piece| self.holds(piece), |run| self.admit(run)) {
+            let admit = |run: Range<u32>| {
+                let rents = jumps && self.rents(run.clone(), &range);
+                if rents { None } else { self.admit(run) }
+            };
+            let part = match self.flights.next_leg(&stretch, |piece| self.holds(piece), admit) {
                 Leg::Kept(count) => {
                     let range = until(count);
                     Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
                 }
                 Leg::Joined(waiter, count) => {
-                    let source = self.joined(stretch.first.0..stretch.first.0 + count);
+                    let source = self.joined(stretch.first.0..stretch.first.0 + count, until(count).end);
                     Part::Flying { range: until(count), waiter, source }
                 }
                 Leg::Claimed(waiter, keeps, count) => {
@@ -204,9 +196,12 @@ impl Dataset {
         parts: VecDeque<Part>,
         waits: &mut Waits,
     ) -> Result<Reply> {
-        let reply = self.gather(object, parts, waits).await;
-        match &reply {
-            Ok(reply) => self.answered(object, range, reply.source),
+        let mut reply = self.gather(object, parts, waits).await;
+        match &mut reply {
+            Ok(reply) => {
+                reply.source = self.source_of(object, &range, reply.source);
+                self.answered(object, range, reply.source);
+            }
             Err(_) => drop(self.counters.failed.fetch_add(1, Relaxed)),
         }
         reply
@@ -238,7 +233,7 @@ impl Dataset {
                                 let piece_bytes = u64::from(self.objects().piece_bytes());
                                 VecDeque::from([self.pass_by(object, range, piece_bytes, &mut permit)])
                             } else {
-                                self.begin(object, range, permit)
+                                self.begin(object, range, permit, false)
                             };
                             again.into_iter().rev().for_each(|part| parts.push_front(part));
                         }
@@ -326,7 +321,7 @@ impl Dataset {
                     return Fill::Done(match held {
                         Some(Reason::Prefetched) => Source::Prefetched,
                         Some(Reason::Substitute) => Source::Substituted,
-                        Some(Reason::Promised | Reason::Staged) | None => Source::Tier(stock.medium),
+                        Some(Reason::Promised | Reason::Staged | Reason::Guessed) | None => Source::Tier(stock.medium),
                     });
                 }
                 ShelfRead::WouldBlock => return Fill::WouldBlock,
@@ -357,54 +352,5 @@ impl Dataset {
                 "slow read"
             );
         }
-    }
-}
-
-/// A long read: the chunk that is due, and those begun ahead of it.
-struct Ahead {
-    dataset: Arc<Dataset>,
-    object: ObjectSlot,
-    next: u64,
-    end: u64,
-    under_way: VecDeque<(Range<u64>, VecDeque<Part>)>,
-    width: usize,
-}
-
-impl Ahead {
-    async fn next(&mut self) -> Result<Option<Reply>> {
-        let began = Instant::now();
-        let mut waits = Waits::default();
-        if self.under_way.is_empty() {
-            if self.next >= self.end {
-                return Ok(None);
-            }
-            let permit =
-                self.dataset.shared.budget.acquire(self.dataset.cover_bytes(self.object, &self.next_chunk())).await?;
-            waits.budget = began.elapsed();
-            self.begin(permit);
-        }
-        while self.under_way.len() < self.width && self.next < self.end {
-            let cover = self.dataset.cover_bytes(self.object, &self.next_chunk());
-            let Some(permit) = self.dataset.shared.budget.try_acquire(cover) else { break };
-            self.begin(permit);
-        }
-        let Some((range, parts)) = self.under_way.pop_front() else { return Ok(None) };
-        let reply = self.dataset.finish(self.object, range, parts, &mut waits).await?;
-        if !waits.origin.is_zero() && waits.origin > Duration::from_micros(200) {
-            self.width = (self.width * 2).min(AHEAD.1);
-        }
-        self.dataset.log_if_slow(self.object, began.elapsed(), &waits);
-        Ok(Some(reply))
-    }
-
-    fn next_chunk(&self) -> Range<u64> {
-        self.next..((self.next / REQUEST_BYTES + 1) * REQUEST_BYTES).min(self.end)
-    }
-
-    fn begin(&mut self, permit: Permit) {
-        let range = self.next_chunk();
-        self.next = range.end;
-        let parts = self.dataset.begin(self.object, range.clone(), permit);
-        self.under_way.push_back((range, parts));
     }
 }

@@ -1,6 +1,6 @@
 //! What all datasets of a node share: memory, threads, tasks, and the word to stop.
 
-use super::{demand::Demand, disk::Disk, record::Recording};
+use super::{demand::Demand, disk::Disk, guess::Bound, record::Recording};
 use crate::{Result, budget::Budget, config::EngineConfig};
 use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub(super) demand: Demand,
     /// Looking for neighbours, which takes minutes.
     pub(super) likeness: Disk,
+    /// How much of what was brought in on a guess may lie unread.
+    pub(super) guesses: Arc<Bound>,
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
     pub(super) slow_read: Duration,
@@ -41,6 +43,7 @@ impl Shared {
             mind: Disk::start("mind", 1, 64)?,
             demand: Demand::default(),
             likeness: Disk::start("likeness", 1, 64)?,
+            guesses: Bound::new(config.readahead_bytes),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             slow_read: config.slow_read,

@@ -4,7 +4,7 @@
 //! idle first; datasets that hold more than their share, if the newcomer's has less than its own; at last the
 //! newcomer's own policy, which may rather keep the newcomer out.
 
-use super::stock::Stock;
+use super::stock::{Claim, Stock};
 use crate::{
     Result,
     config::TierConfig,
@@ -22,9 +22,17 @@ const MAX_EVICTIONS: usize = 256;
 #[derive(Debug)]
 pub(super) enum Place {
     /// Its space is set aside.
-    Reserved(Reservation),
+    Reserved(Room),
     /// Its space will be made when its bytes are there.
     ToMake,
+}
+
+/// Space that is set aside for a piece: in the tier, and in what its dataset may hold there.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) reservation: Reservation,
+    /// Until the piece is on the shelf and counts as used.
+    pub(super) claim: Claim,
 }
 
 /// One tier and everyone who keeps something in it.
@@ -56,9 +64,12 @@ impl Space {
             return None;
         }
         let cost = stock.shelf.cost(piece);
-        let under_cap = stock.used_bytes() + cost <= stock.cap_bytes();
-        if under_cap && let Some(reservation) = stock.shelf.reserve(cost) {
-            return stock.admits(piece, bytes, true).then_some(Place::Reserved(reservation));
+        let claim = stock.claim(cost);
+        let under_cap = claim.is_some();
+        if let Some(claim) = claim
+            && let Some(reservation) = stock.shelf.reserve(cost)
+        {
+            return stock.admits(piece, bytes, true).then_some(Place::Reserved(Room { reservation, claim }));
         }
         let room = stock.has_retired() || (under_cap && self.yielding_to(stock, cost).is_some());
         stock.admits(piece, bytes, room).then_some(Place::ToMake)
@@ -67,14 +78,17 @@ impl Space {
     /// Makes room for a piece that was admitted. None if it must stay out after all.
     ///
     /// `demote` is offered every victim of the dataset's own policy before it is dropped.
-    pub(super) fn make_room(&self, stock: &Arc<Stock>, cost: u64, demote: impl Fn(PieceId)) -> Option<Reservation> {
+    pub(super) fn make_room(&self, stock: &Arc<Stock>, cost: u64, demote: impl Fn(PieceId)) -> Option<Room> {
         for _ in 0..MAX_EVICTIONS {
             if self.tier.health() != Health::Ok || cost > self.tier.quota_bytes().min(stock.cap_bytes()) {
                 return None;
             }
-            let under_cap = stock.used_bytes() + cost <= stock.cap_bytes();
-            if under_cap && let Some(reservation) = stock.shelf.reserve(cost) {
-                return Some(reservation);
+            let claim = stock.claim(cost);
+            let under_cap = claim.is_some();
+            if let Some(claim) = claim
+                && let Some(reservation) = stock.shelf.reserve(cost)
+            {
+                return Some(Room { reservation, claim });
             }
             if stock.evict_retired() || (under_cap && self.others_give_way(stock, cost)) {
                 continue;

@@ -93,13 +93,31 @@ impl Staging {
         drop(refused);
     }
 
-    /// A piece is being read. Unless others are to come for it, its readers are the last who see it.
-    pub(super) fn redeem(&self, piece: u32) -> Redeemed {
+    /// A piece for which room was set aside is given up if nobody came for it for so long.
+    pub(super) fn expect_by(&self, piece: u32, patience: Duration) {
+        if let Some(staged) = self.area.lock().pieces.get_mut(&piece) {
+            staged.until = Some(Instant::now() + patience);
+        }
+    }
+
+    /// Whether nothing is here or on its way here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.area.lock().pieces.is_empty()
+    }
+
+    /// A piece is being read, up to its end or not. Unless others are to come for it, its readers are the last who see it; a
+    /// guessed one goes when its end was read.
+    pub(super) fn redeem(&self, piece: u32, to_its_end: bool) -> Redeemed {
         let (redeemed, staged) = {
             let mut area = self.area.lock();
             let Some(staged) = area.pieces.get(&piece) else { return Redeemed::default() };
-            let was_ready = staged.landing.is_some() && staged.reason == Reason::Prefetched;
-            let is_gone = staged.reason != Reason::Staged;
+            let early = matches!(staged.reason, Reason::Prefetched | Reason::Guessed);
+            let was_ready = staged.landing.is_some() && early;
+            let is_gone = match staged.reason {
+                Reason::Staged => false,
+                Reason::Guessed => to_its_end,
+                Reason::Prefetched | Reason::Promised | Reason::Substitute => true,
+            };
             let staged = if is_gone { area.remove(piece) } else { None };
             (Redeemed { was_ready, is_gone }, staged)
         };

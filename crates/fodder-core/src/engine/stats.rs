@@ -18,7 +18,7 @@ pub struct DatasetStats {
     pub hits_ssd: u64,
     /// Reads answered from spinning disks at the slowest.
     pub hits_hdd: u64,
-    /// Reads answered from a tier, where a plan had put it ahead of its first reader.
+    /// Reads answered from a tier, where a plan or a guess had put it ahead of its first reader.
     pub prefetched: u64,
     /// Reads answered from a tier, to a job that had asked for another item.
     pub substituted: u64,
@@ -52,6 +52,12 @@ pub struct DatasetStats {
     pub given_pads: u64,
     /// Items that were brought in before anybody asked for them.
     pub fetched_ahead: u64,
+    /// Bytes that were fetched ahead of readers without a plan, on a guess.
+    pub readahead_bytes: u64,
+    /// Of these, bytes of pieces that were read then.
+    pub readahead_used_bytes: u64,
+    /// And bytes of pieces that nobody read in time.
+    pub readahead_wasted_bytes: u64,
 }
 
 /// What is counted for every answer. A thread has a stripe of its own, or shares it with few, so that threads that
@@ -139,6 +145,7 @@ impl Counters {
             given_substituted: given(Kind::Substituted),
             given_pads: given(Kind::Pad),
             fetched_ahead: self.fetched_ahead.load(Relaxed),
+            ..DatasetStats::default()
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Stock {
     pub(super) holds: Holds,
     /// The most this dataset may hold here: `u64::MAX` where only its share bounds it.
     cap_bytes: AtomicU64,
+    /// Of that, claimed by pieces that are on their way.
+    claimed_bytes: AtomicU64,
     born: Instant,
     /// Milliseconds after `born` at which it was last read.
     last_read: AtomicU64,
@@ -68,6 +70,7 @@ impl Stock {
             policy: Mutex::new(policy),
             holds: Holds::default(),
             cap_bytes: AtomicU64::new(u64::MAX),
+            claimed_bytes: AtomicU64::new(0),
             born: Instant::now(),
             last_read: AtomicU64::new(0),
             retired: Mutex::default(),
@@ -192,6 +195,14 @@ impl Stock {
         !self.retired.lock().is_empty()
     }
 
+    /// Claims so much of what this dataset may hold here for a piece on its way. None if that is more than is left.
+    pub(super) fn claim(self: &Arc<Self>, bytes: u64) -> Option<Claim> {
+        let left = self.cap_bytes().saturating_sub(self.used_bytes());
+        let fits = |claimed: u64| claimed.checked_add(bytes).filter(|claimed| *claimed <= left);
+        self.claimed_bytes.try_update(Relaxed, Relaxed, fits).ok()?;
+        Some(Claim { stock: Arc::clone(self), bytes })
+    }
+
     pub(super) fn cap_bytes(&self) -> u64 {
         self.cap_bytes.load(Relaxed)
     }
@@ -236,5 +247,18 @@ impl Stock {
             drop(policy);
             self.notices.leave(pieces.iter().map(|piece| Note::Evicted(piece.0)));
         }
+    }
+}
+
+/// A claim on what a dataset may hold, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Claim {
+    stock: Arc<Stock>,
+    bytes: u64,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.stock.claimed_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }

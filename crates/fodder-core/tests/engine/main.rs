@@ -11,6 +11,7 @@ mod jobs;
 mod layouts;
 mod model;
 mod ratios;
+mod readahead;
 mod share;
 mod warm;
 mod world;

@@ -129,7 +129,11 @@ async fn what_memory_evicts_goes_to_the_disk_and_comes_back_when_it_is_read() {
     assert_eq!(dataset.stats().origin, 8);
     let mut moved_down = None;
     for object in dataset.snapshot().objects() {
-        let source = dataset.read(object, 0..MIB as u64).await.unwrap().source;
+        let mut source = Source::Joined;
+        // What was just written is joined until its writer has said so.
+        while source == Source::Joined {
+            source = dataset.read(object, 0..MIB as u64).await.unwrap().source;
+        }
         assert!(matches!(source, Source::Tier(_)), "nothing was lost: {source:?}");
         moved_down = moved_down.or((source == Source::Tier(Medium::Ssd)).then_some(object));
     }

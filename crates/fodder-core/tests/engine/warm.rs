@@ -155,7 +155,8 @@ async fn a_policy_that_declines_is_not_overruled_and_costs_no_fetch() {
     let mut world = world(Policy::Minio, 64 << 20, 16, MIB);
     world.policy = Policy::Minio;
     let engine = fodder_core::Engine::open(world.engine_config()).await.unwrap();
-    let quota = Some(Quota::Bytes(6 << 20));
+    // Six of them, and what their files cost beside their bytes.
+    let quota = Some(Quota::Bytes((6 << 20) + (256 << 10)));
     let config = fodder_core::config::DatasetConfig { quota, ..world.dataset_config() };
     let dataset = engine.add_dataset(config).await.unwrap();
     for _ in 0..2 {

@@ -6,7 +6,7 @@ use crate::{
     error::Errno,
     inode::Kind,
     mode::{Mode, Policy},
-    node::Node,
+    node::{Node, Part},
 };
 use fodder_api::{Error as NodeError, frames::ObjectInfo};
 use parking_lot::Mutex;
@@ -104,7 +104,8 @@ impl<N: Node> FileSystem<N> {
             let exact = bytes.len() as u64 == object.size;
             held = room.take().filter(|_| exact).map(|room| self.pool.hold(room, bytes));
         };
-        self.node.read(object.id, 0, object.size, &mut hold).map_err(failed)?;
+        let all = Part { offset: 0, length: object.size, reader: self.reader(Some(0)) };
+        self.node.read(object.id, all, &mut hold).map_err(failed)?;
         match held {
             Some(Ok(backing)) => Ok(Some(backing)),
             Some(Err(error)) => {
@@ -181,7 +182,8 @@ impl<N: Node> FileSystem<N> {
             return reply(read.map(|()| &*buffer).map_err(|_| Errno::Io));
         }
         let mut answered = false;
-        let read = self.node.read(object.id, offset, length, &mut |bytes| {
+        let part = Part { offset, length, reader: self.reader(file.handle) };
+        let read = self.node.read(object.id, part, &mut |bytes| {
             answered = true;
             reply(if bytes.len() as u64 == length { Ok(bytes) } else { Err(Errno::Io) });
         });

@@ -179,6 +179,18 @@ fn a_large_object_is_direct_until_it_is_whole_and_closed() {
 }
 
 #[test]
+fn the_node_is_told_which_reads_belong_to_one_open_file() {
+    let (fs, _) = small([("big", vec![7; 5000])]);
+    let ino = find(&fs, "big").unwrap().ino;
+    let handles = [fs.open(ino).unwrap().handle, fs.open(ino).unwrap().handle];
+    for (handle, readers) in [(handles[0], 1), (handles[0], 1), (handles[1], 2), (handles[0], 2)] {
+        read(&fs, ino, handle, 100, 100).unwrap();
+        assert_eq!(fs.node.readers.lock().len(), readers);
+    }
+    assert!(!fs.node.readers.lock().contains(&0));
+}
+
+#[test]
 fn without_passthrough_the_kernel_keeps_what_it_gets() {
     let (fs, ids) = mount(Memory::new([("a", vec![7; 50])]), |settings| settings.policy = Policy::KeepCache);
     let ino = find(&fs, "a").unwrap().ino;

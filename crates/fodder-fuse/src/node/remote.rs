@@ -1,6 +1,6 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
-use super::{Description, Entry, From, Newest, Node, Page};
+use super::{Description, Entry, From, Newest, Node, Page, Part};
 use crate::backing::Content;
 use fodder_api::{
     Address, Error, Result, Timeouts,
@@ -167,13 +167,14 @@ impl Node for Remote {
         }
     }
 
-    fn read(&self, object: ObjectId, offset: u64, length: u64, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let Part { offset, length, reader } = part;
         if length == 0 {
             take(&[]);
             return Ok(());
         }
         self.ask(self.patience, |link| {
-            link.client.read_object(link.handle, object, offset, length, &mut link.batch)?;
+            link.client.read_object(link.handle, object, (offset, length), reader, &mut link.batch)?;
             let nothing = || Error::Internal("the node answered a read with nothing".into());
             take(link.batch.get(0).ok_or_else(nothing)?.data?);
             Ok(())

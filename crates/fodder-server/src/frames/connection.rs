@@ -174,11 +174,11 @@ impl Connection {
             Request::Open { dataset, snapshot } => self.open(head.request, dataset, snapshot),
             Request::Close => self.close(&head),
             Request::Get { ids } => self.opened(&head).map(|open| self.get(head.request, open, ids)),
-            Request::Read { target, offset, length } => self
+            Request::Read { target, offset, length, reader } => self
                 .opened(&head)
                 .and_then(|open| Ok((Self::place(&open, target)?, open)))
                 .and_then(|(place, open)| Ok((place.cut(offset, length)?, place, open)))
-                .map(|(range, place, open)| self.read(head.request, open.0, &place, range)),
+                .map(|(range, place, open)| self.read(head.request, open.0, &place, range, reader)),
             Request::Lease { ids } => {
                 let ids: Vec<u64> = ids.iter().collect();
                 self.opened(&head).and_then(|open| {
@@ -344,6 +344,7 @@ impl Connection {
         dataset: Arc<Dataset>,
         place: &Place,
         range: std::ops::Range<u64>,
+        reader: u64,
     ) -> Result<(), End> {
         let wanted = Wanted::from(place.item.unwrap_or(NO_ITEM));
         let size = range.end - range.start;
@@ -359,10 +360,12 @@ impl Connection {
             self.output.commit(request, &part, source, length);
             part.offset += length as u64;
             if part.offset == size {
+                place.notice(&dataset, &range, reader, false);
                 return Ok(());
             }
         }
-        let mut stream = dataset.read_stream(place.object, range.start + part.offset..range.end);
+        let pattern = place.notice(&dataset, &range, reader, true);
+        let mut stream = dataset.read_stream_as(place.object, range.start + part.offset..range.end, pattern);
         loop {
             self.output.flush(&mut self.socket)?;
             let reply = match self.wait(stream.next())? {

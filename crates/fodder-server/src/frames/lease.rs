@@ -105,7 +105,11 @@ impl Connection {
             let lease = match fetch {
                 Fetch::Missing => dataset.try_lease(object),
                 // That is how a mount opens files.
-                Fetch::Nothing => dataset.try_open(object),
+                Fetch::Nothing => {
+                    let lease = dataset.try_open(object);
+                    dataset.notice_open(object, matches!(lease, Ok(None)));
+                    lease
+                }
             };
             match lease.transpose() {
                 Some(lease) => {

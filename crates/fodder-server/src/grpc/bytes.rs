@@ -12,7 +12,6 @@ use fodder_core::{
     Dataset, Error,
     catalog::Snapshot,
     engine::{Reply, Source},
-    id::ObjectSlot,
 };
 use futures::{
     FutureExt, StreamExt,
@@ -46,20 +45,24 @@ pub(super) fn head(dataset: &Dataset, snapshot: &Snapshot, place: &Place, range:
 /// The bytes of a read. What is warm and small comes at once; the rest as the engine streams it.
 pub(super) fn chunks(
     dataset: Arc<Dataset>,
-    object: ObjectSlot,
+    place: &Place,
     range: Range<u64>,
     head: v1::ReadHead,
-) -> impl Stream<Item = Result<v1::ReadChunk, Status>> {
+) -> impl Stream<Item = Result<v1::ReadChunk, Status>> + use<> {
     let length = range.end - range.start;
     let mut warm = Vec::new();
     let mut source = None;
     if length <= PART_BYTES as u64 {
         warm.resize(length as usize, 0);
-        source = dataset.try_read(object, range.start, &mut warm);
+        source = dataset.try_read(place.object, range.start, &mut warm);
     }
+    let pattern = place.notice(&dataset, &range, 0, source.is_none());
     let (first, rest) = match source {
         Some(source) => (chunk(warm.into(), source), stream::empty().left_stream()),
-        None => (v1::ReadChunk::default(), dataset.read_stream(object, range).flat_map(reply_chunks).right_stream()),
+        None => {
+            let replies = dataset.read_stream_as(place.object, range, pattern);
+            (v1::ReadChunk::default(), replies.flat_map(reply_chunks).right_stream())
+        }
     };
     stream::once(async move { Ok(v1::ReadChunk { head: Some(head), ..first }) }).chain(rest)
 }

@@ -111,6 +111,7 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
     let DatasetStats { bytes_served, bytes_from_origin, origin_requests, evicted_pieces, .. } = stats;
     let DatasetStats { unkept_pieces, corrupt_pieces, prefetched, substituted, .. } = stats;
     let DatasetStats { given_planned, given_reordered, given_substituted, given_pads, fetched_ahead, .. } = stats;
+    let DatasetStats { readahead_bytes, readahead_used_bytes, readahead_wasted_bytes, .. } = stats;
     v1::DatasetStats {
         hits_mem,
         hits_ssd,
@@ -132,6 +133,9 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
         given_substituted,
         given_pads,
         fetched_ahead,
+        readahead_bytes,
+        readahead_used_bytes,
+        readahead_wasted_bytes,
     }
 }
 

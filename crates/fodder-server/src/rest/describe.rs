@@ -285,7 +285,7 @@ struct DatasetStats {
     hits_hdd: u64,
     /// Reads that joined a fetch which was under way.
     joined: u64,
-    /// Reads answered from a tier, where a plan had put it ahead of its first reader.
+    /// Reads answered from a tier, where a plan or a guess had put it ahead of its first reader.
     prefetched: u64,
     /// Reads answered from a tier, to a job that had asked for another item.
     substituted: u64,
@@ -317,6 +317,12 @@ struct DatasetStats {
     given_pads: u64,
     /// Items that were brought in before anybody asked for them.
     fetched_ahead: u64,
+    /// Bytes that were fetched ahead of readers without a plan.
+    readahead_bytes: u64,
+    /// Of these, bytes that were read then.
+    readahead_used_bytes: u64,
+    /// And bytes that nobody read in time.
+    readahead_wasted_bytes: u64,
 }
 
 /// What a refresh found.

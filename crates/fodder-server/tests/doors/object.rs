@@ -59,9 +59,9 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
         assert!(matches!(client.lease_object(handle, object.id), Err(Error::Full(_))));
         assert_eq!(client.describe(handle, object.id).unwrap().0, 0);
         let mut batch = Batch::new();
-        client.read_object(handle, object.id, 10, 100, &mut batch).unwrap();
+        client.read_object(handle, object.id, (10, 100), 0, &mut batch).unwrap();
         assert_eq!(batch.get(0).unwrap().data.unwrap(), &expected[10..110]);
-        client.read_object(handle, object.id, 0, 0, &mut batch).unwrap();
+        client.read_object(handle, object.id, (0, 0), 7, &mut batch).unwrap();
         assert!(batch.get(0).unwrap().data.unwrap() == expected);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         let leased = loop {
@@ -78,7 +78,7 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
         assert!(version.starts_with('"'), "{version}");
         for wrong in [ObjectId { slot: u32::MAX, ..object.id }, ObjectId { key: [1; 16], ..object.id }] {
             assert!(matches!(client.lease_object(handle, wrong), Err(Error::Stale(_))));
-            assert!(matches!(client.read_object(handle, wrong, 0, 0, &mut batch), Err(Error::Stale(_))));
+            assert!(matches!(client.read_object(handle, wrong, (0, 0), 0, &mut batch), Err(Error::Stale(_))));
         }
         (client, handle, object.id)
     })
@@ -96,7 +96,7 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
         assert_ne!(now.id, object);
         assert_eq!(now.size, 5000);
         let mut batch = Batch::new();
-        client.read_object(handle, now.id, 0, 0, &mut batch).unwrap();
+        client.read_object(handle, now.id, (0, 0), 0, &mut batch).unwrap();
         assert!(batch.get(0).unwrap().data.unwrap() == bytes(77, 5000));
     })
     .await;

@@ -103,6 +103,9 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
             "given_substituted": stats.given_substituted,
             "given_pads": stats.given_pads,
             "fetched_ahead": stats.fetched_ahead,
+            "readahead_bytes": stats.readahead_bytes,
+            "readahead_used_bytes": stats.readahead_used_bytes,
+            "readahead_wasted_bytes": stats.readahead_wasted_bytes,
         },
     })
 }
@@ -178,6 +181,17 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     if ahead > 0 || stats.fetched_ahead > 0 {
         let (fetched, prefetched, substituted) = (stats.fetched_ahead, stats.prefetched, stats.substituted);
         writeln!(text, "  ahead   {fetched} items fetched, {prefetched} reads of them; {substituted} substituted")?;
+    }
+    if stats.readahead_bytes > 0 {
+        let [fetched, used, wasted] = [stats.readahead_bytes, stats.readahead_used_bytes, stats.readahead_wasted_bytes];
+        writeln!(
+            text,
+            "  guessed {} fetched ahead: {} used ({:.1} %), {} wasted",
+            human(fetched),
+            human(used),
+            percent(used, fetched),
+            human(wasted)
+        )?;
     }
     writeln!(
         text,

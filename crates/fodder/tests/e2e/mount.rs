@@ -1,5 +1,6 @@
 //! Datasets through a real mount: the kernel, the program, a node. Needs root and /dev/fuse.
 
+mod ahead;
 mod cli;
 mod kill;
 mod mode;

@@ -83,16 +83,17 @@ impl FrameClient {
         self.lease(Request::LeaseObject { object }, handle)
     }
 
-    /// Reads a range of one version of an object into `batch`, as its one item; a `length` of 0 means to the end.
+    /// Reads a range of one version of an object into `batch`, as its one item; a `length` of 0 means to the end. `reader`
+    /// tells the node which reads belong together: a number of the caller's, unlike any other client's, or 0.
     pub fn read_object(
         &mut self,
         handle: u32,
         object: ObjectId,
-        offset: u64,
-        length: u64,
+        (offset, length): (u64, u64),
+        reader: u64,
         batch: &mut Batch,
     ) -> Result<()> {
-        let request = self.send(Request::Read { target: TargetRef::Object(object), offset, length }, handle)?;
+        let request = self.send(Request::Read { target: TargetRef::Object(object), offset, length, reader }, handle)?;
         self.receive_into(request, Some(1), batch)
     }
 

@@ -165,6 +165,9 @@ pub enum Request<'a> {
         offset: u64,
         /// How much; 0 means to the end.
         length: u64,
+        /// The client's number for the open file that is read, by which its reads are known to belong together; unlike any
+        /// other client's. Only for an object. 0: it does not say.
+        reader: u64,
     },
     /// Asks for leases on the objects of items.
     Lease {
@@ -259,13 +262,17 @@ impl<'a> Request<'a> {
             GET => Self::Get { ids: Ids::decode(body, MAX_IDS)? },
             READ => {
                 let Some((head, target)) = body.split_at_checked(16) else { return bad("a read cut short") };
-                let target = match target.split_first() {
-                    Some((0, id)) if id.len() == 8 => TargetRef::Item(u64_at(id, 0)),
-                    Some((1, path)) => TargetRef::Path(text(path, MAX_PATH_BYTES)?),
-                    Some((2, id)) => TargetRef::Object(object(id)?),
+                let (target, reader) = match target.split_first() {
+                    Some((0, id)) if id.len() == 8 => (TargetRef::Item(u64_at(id, 0)), 0),
+                    Some((1, path)) => (TargetRef::Path(text(path, MAX_PATH_BYTES)?), 0),
+                    Some((2, id)) => (TargetRef::Object(object(id)?), 0),
+                    Some((3, id)) if id.len() > 8 => {
+                        let (reader, id) = id.split_at(8);
+                        (TargetRef::Object(object(id)?), u64_at(reader, 0))
+                    }
                     _ => return bad("a read of nothing"),
                 };
-                Self::Read { target, offset: u64_at(head, 0), length: u64_at(head, 8) }
+                Self::Read { target, offset: u64_at(head, 0), length: u64_at(head, 8), reader }
             }
             LEASE => Self::Lease { ids: Ids::decode(body, MAX_LEASES)? },
             LEASE_PATH => Self::LeasePath { path: text(body, MAX_PATH_BYTES)? },
@@ -320,7 +327,7 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(ids.0);
                 GET
             }
-            Self::Read { target, offset, length } => {
+            Self::Read { target, offset, length, reader } => {
                 out.extend_from_slice(&offset.to_le_bytes());
                 out.extend_from_slice(&length.to_le_bytes());
                 match target {
@@ -332,8 +339,13 @@ impl<'a> Request<'a> {
                         out.push(1);
                         out.extend_from_slice(path.as_bytes());
                     }
-                    TargetRef::Object(object) => {
+                    TargetRef::Object(object) if *reader == 0 => {
                         out.push(2);
+                        out.extend_from_slice(&object.encode());
+                    }
+                    TargetRef::Object(object) => {
+                        out.push(3);
+                        out.extend_from_slice(&reader.to_le_bytes());
                         out.extend_from_slice(&object.encode());
                     }
                 }

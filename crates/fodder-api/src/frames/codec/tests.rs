@@ -42,8 +42,8 @@ proptest! {
             Request::Open { dataset: &name, snapshot },
             Request::Close,
             Request::Get { ids },
-            Request::Read { target: TargetRef::Item(item), offset, length },
-            Request::Read { target: TargetRef::Path(&path), offset, length },
+            Request::Read { target: TargetRef::Item(item), offset, length, reader: 0 },
+            Request::Read { target: TargetRef::Path(&path), offset, length, reader: 0 },
             Request::Lease { ids },
             Request::LeasePath { path: &path },
             Request::Return { leases: ids },
@@ -57,7 +57,10 @@ proptest! {
             Request::Touch { objects },
             Request::Describe { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
             Request::Read {
-                target: TargetRef::Object(ObjectId { slot: rank, key: [7; 16] }), offset, length,
+                target: TargetRef::Object(ObjectId { slot: rank, key: [7; 16] }), offset, length, reader: 0,
+            },
+            Request::Read {
+                target: TargetRef::Object(ObjectId { slot: rank, key: [7; 16] }), offset, length, reader: item,
             },
         ] {
             round_trip(request, number, handle);

@@ -1,0 +1,150 @@
+//! What to bring in ahead of readers who have said nothing about what they will read: a guess from what they did read.
+//!
+//! Two lines are watched with the same eyes: the bytes of an object, for each of its readers, and the objects of a dataset
+//! in the order of their names. Reads that follow each other on a line make a *stream*; what lies ahead of a stream is
+//! proposed, a little at first and more while the reader still has to wait. Reads at equal distances are *strided*. Reads
+//! that jump make nothing. [`Rent`] decides how much of a piece a jump may bring in.
+//!
+//! Nothing here knows pieces that are cached, requests or memory: whoever asks leaves out what is there already.
+
+mod line;
+mod reader;
+mod rent;
+
+pub use rent::Rent;
+
+use line::{Line, Widths};
+use reader::Reader;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// Readers that are remembered at a time; the one who has been silent longest is forgotten first.
+const MAX_READERS: usize = 4096;
+/// Streams that are told apart among the objects of a dataset: one for each of so many workers.
+const OBJECT_STREAMS: usize = 16;
+/// How many objects ahead are brought in at first, and at most.
+const OBJECTS_AHEAD: (u64, u64) = (4, 64);
+/// How many blocks ahead of a reader are brought in at first.
+const BLOCKS_AHEAD: u64 = 4;
+/// Reads that begin within so many times their length of where a stream ends go on from it.
+const SLACK: u64 = 4;
+
+/// Who reads: an object by its slot, and a number that a client gives to one of its open files. 0 stands for all who do not
+/// say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReaderId {
+    /// The object.
+    pub object: u32,
+    /// The open file.
+    pub handle: u64,
+}
+
+/// One read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Who reads.
+    pub reader: ReaderId,
+    /// The bytes that are read; not empty.
+    pub range: Range<u64>,
+    /// The size of the object.
+    pub object_bytes: u64,
+    /// Whether the reader has to wait for an origin.
+    pub waits: bool,
+}
+
+/// How a read lies to those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// It begins an object, or nothing is known of it.
+    Start,
+    /// It goes on where others ended.
+    Sequential,
+    /// It is as far from the last as that was from the one before.
+    Strided,
+    /// It goes somewhere else, or has hardly begun to go on there.
+    Jump,
+}
+
+/// How a read lies to those before it, and what to bring in because of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// How it lies.
+    pub pattern: Pattern,
+    /// Ranges of the object, in the order in which they will be wanted. What was proposed once is not proposed again.
+    pub ahead: Vec<Range<u64>>,
+}
+
+/// Watches the readers of one dataset.
+#[derive(Debug)]
+pub struct Readahead {
+    widths: Widths,
+    readers: FxHashMap<ReaderId, Reader>,
+    objects: Line,
+    /// Counts what it was told: the time by which it tells old from new.
+    now: u64,
+}
+
+impl Readahead {
+    /// Proposes in blocks of so many bytes, and no more than `most_bytes` ahead of one reader. What is brought in are pieces
+    /// of so many bytes: what is far smaller than these is no stream and no stride.
+    pub fn new(block_bytes: u64, most_bytes: u64, piece_bytes: u64) -> Self {
+        let block_bytes = block_bytes.max(1);
+        let most = most_bytes / block_bytes * block_bytes;
+        let widths = Widths {
+            grid: block_bytes,
+            first: (BLOCKS_AHEAD * block_bytes).min(most),
+            most,
+            slack: SLACK,
+            least: piece_bytes / u64::from(Rent::MOST_BYTES_A_BYTE),
+        };
+        let (first, most) = OBJECTS_AHEAD;
+        Self {
+            widths,
+            readers: FxHashMap::default(),
+            objects: Line::new(Widths { grid: 1, first, most, slack: 1, least: 0 }, OBJECT_STREAMS),
+            now: 0,
+        }
+    }
+
+    /// Somebody reads.
+    pub fn read(&mut self, access: &Access) -> Advice {
+        self.now += 1;
+        if !self.readers.contains_key(&access.reader) && self.readers.len() >= MAX_READERS {
+            self.forget_silent();
+        }
+        let named = access.reader.handle != 0;
+        let reader = self.readers.entry(access.reader).or_insert_with(|| Reader::new(self.widths, named));
+        reader.read(access, self.now)
+    }
+
+    /// Somebody opens the object at this place in the order of names, and has to wait for it or not. The places whose
+    /// objects should be brought in.
+    pub fn open(&mut self, place: u32, count: u32, waits: bool) -> Range<u32> {
+        self.now += 1;
+        let range = u64::from(place)..u64::from(place) + 1;
+        let Some(stream) = self.objects.read(&range, waits, self.now) else { return 0..0 };
+        let ahead = self.objects.ahead(stream, u64::from(count));
+        ahead.start as u32..ahead.end as u32
+    }
+
+    /// Whether a range that was proposed is still ahead of its reader.
+    pub fn wants(&self, reader: ReaderId, range: &Range<u64>) -> bool {
+        self.readers.get(&reader).is_some_and(|reader| reader.wants(range))
+    }
+
+    /// Whether an object that was proposed is still ahead of those who read objects in order.
+    pub fn wants_object(&self, place: u32) -> bool {
+        self.objects.wants(&(u64::from(place)..u64::from(place) + 1))
+    }
+
+    /// Makes room for readers: an eighth of those who have been silent longest.
+    fn forget_silent(&mut self) {
+        let mut last: Vec<u64> = self.readers.values().map(Reader::last_read).collect();
+        let (_, limit, _) = last.select_nth_unstable(MAX_READERS / 8);
+        let limit = *limit;
+        self.readers.retain(|_, reader| reader.last_read() > limit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! A line on which reads lie, and the streams among them. Knows numbers only: bytes of an object, or places of objects.
+
+use std::ops::Range;
+
+/// So many times what a stream has read may lie ahead of it: who has read little is not trusted with much.
+const TRUST: u64 = 4;
+/// A stream outlives a read that nothing followed by so many events.
+const HEAD_START: u64 = 256;
+
+/// How a line is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Widths {
+    /// Proposals end at multiples of this, so that they become large requests.
+    pub(super) grid: u64,
+    /// How far ahead to look at first.
+    pub(super) first: u64,
+    /// And at most.
+    pub(super) most: u64,
+    /// A read belongs to a stream if it begins no further from the stream's end than so many times its own length: parts
+    /// of one large read arrive in any order.
+    pub(super) slack: u64,
+    /// What a stream must have read to be more than chance: a page at a time, a small record is several reads.
+    pub(super) least: u64,
+}
+
+/// Reads that follow each other.
+#[derive(Debug, Clone)]
+pub(super) struct Stream {
+    /// From the first to the last that was read.
+    read: Range<u64>,
+    /// Reads that went on from others.
+    steps: u32,
+    /// All before this was proposed.
+    proposed: u64,
+    /// How far ahead to look; doubles when the reader has to wait for what was proposed.
+    width: u64,
+    last_read: u64,
+}
+
+impl Stream {
+    /// How much of the line it has read.
+    pub(super) fn length(&self) -> u64 {
+        self.read.end - self.read.start
+    }
+
+    /// Where it is.
+    pub(super) fn end(&self) -> u64 {
+        self.read.end
+    }
+
+    fn takes(&self, range: &Range<u64>, widths: &Widths) -> bool {
+        let slack = (range.end - range.start).saturating_mul(widths.slack);
+        range.start <= self.read.end.saturating_add(slack) && range.start.saturating_add(slack) >= self.read.end
+    }
+
+    fn step(&mut self, range: &Range<u64>, waits: bool, widths: &Widths) {
+        if range.start < self.read.start || range.end > self.read.end {
+            self.steps = self.steps.saturating_add(1);
+        }
+        self.read = self.read.start.min(range.start)..self.read.end.max(range.end);
+        if waits && self.proposed > range.start && self.is_sure(widths) {
+            self.width = (self.width * 2).min(widths.most);
+        }
+    }
+
+    /// Whether it will go on. Two that follow each other at the beginning will; anywhere else they may be chance, and three
+    /// are not.
+    pub(super) fn is_sure(&self, widths: &Widths) -> bool {
+        self.steps >= if self.begins() { 1 } else { 2 } && self.length() >= widths.least
+    }
+
+    /// Whether it began where the line does.
+    pub(super) fn begins(&self) -> bool {
+        self.read.start == 0
+    }
+
+    /// What is to be proposed now.
+    fn ahead(&mut self, end: u64, widths: &Widths) -> Range<u64> {
+        let trusted = self.length().saturating_mul(TRUST);
+        let reach = self.read.end.saturating_add(self.width.min(trusted));
+        let reach = reach.checked_next_multiple_of(widths.grid).unwrap_or(end).min(end);
+        let from = self.proposed.max(self.read.end);
+        if self.width == 0 || !self.is_sure(widths) || from >= reach {
+            return from..from;
+        }
+        self.proposed = reach;
+        from..reach
+    }
+}
+
+/// A line, and the streams on it.
+#[derive(Debug)]
+pub(super) struct Line {
+    widths: Widths,
+    most_streams: usize,
+    streams: Vec<Stream>,
+}
+
+impl Line {
+    pub(super) fn new(widths: Widths, most_streams: usize) -> Self {
+        Self { widths, most_streams, streams: Vec::new() }
+    }
+
+    /// The stream that was read from last.
+    pub(super) fn newest(&self) -> Option<&Stream> {
+        self.streams.iter().max_by_key(|stream| stream.last_read)
+    }
+
+    /// A read that goes on from another: the stream it belongs to. None if it begins one, which is remembered.
+    pub(super) fn read(&mut self, range: &Range<u64>, waits: bool, now: u64) -> Option<usize> {
+        let belongs = |n: &usize| self.streams[*n].takes(range, &self.widths);
+        let nearest =
+            (0..self.streams.len()).filter(belongs).min_by_key(|n| self.streams[*n].read.end.abs_diff(range.start));
+        if let Some(stream) = nearest {
+            self.streams[stream].last_read = now;
+            self.streams[stream].step(range, waits, &self.widths);
+            return Some(stream);
+        }
+        if self.streams.len() >= self.most_streams {
+            let worth = |stream: &Stream| stream.last_read + if stream.steps > 0 { HEAD_START } else { 0 };
+            let least = (0..self.streams.len()).min_by_key(|n| worth(&self.streams[*n]));
+            least.map(|least| self.streams.swap_remove(least));
+        }
+        self.streams.push(Stream {
+            read: range.clone(),
+            steps: 0,
+            proposed: range.end,
+            width: self.widths.first,
+            last_read: now,
+        });
+        None
+    }
+
+    /// A stream by its number.
+    pub(super) fn stream(&self, number: usize) -> &Stream {
+        &self.streams[number]
+    }
+
+    /// Whether a stream will go on.
+    pub(super) fn is_sure(&self, number: usize) -> bool {
+        self.streams[number].is_sure(&self.widths)
+    }
+
+    /// What is to be proposed ahead of a stream, on a line that ends at `end`.
+    pub(super) fn ahead(&mut self, number: usize, end: u64) -> Range<u64> {
+        self.streams[number].ahead(end, &self.widths)
+    }
+
+    /// Whether a range lies ahead of a stream that proposed it.
+    pub(super) fn wants(&self, range: &Range<u64>) -> bool {
+        let ahead = |stream: &Stream| stream.end() < range.end && range.end <= stream.proposed;
+        self.streams.iter().any(ahead)
+    }
+}

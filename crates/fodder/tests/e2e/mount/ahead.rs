@@ -1,0 +1,123 @@
+//! What a mount costs the origin: reads in order, files in order, reads at random.
+
+use super::{Place, bytes, can_mount};
+use crate::program::{Node, wait_for};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::{
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+const LARGE: usize = 48 << 20;
+/// What is read at random.
+const SMALL: usize = 8 << 10;
+
+/// A node whose origin is a little away.
+fn slow_node(place: &Place) -> Node {
+    let origin = format!("throttled:latency=5ms:{}", place.origin().display());
+    Node::start(&place.cache(), &[&origin, "--name", "data", "--cache-size", "256MiB"])
+}
+
+fn count(node: &Node, name: &str) -> u64 {
+    node.status()["datasets"][0]["stats"][name].as_u64().unwrap()
+}
+
+/// A number that follows from another, with no order in it.
+fn scattered(n: u64) -> u64 {
+    let n = (n ^ (n >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (n ^ (n >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 13
+}
+
+#[test]
+fn a_file_read_in_order_is_fetched_ahead_in_few_large_requests() {
+    if !can_mount("a_file_read_in_order_is_fetched_ahead_in_few_large_requests") {
+        return;
+    }
+    let (place, expected) = (Place::new(), bytes(7, LARGE));
+    place.put("large", &expected);
+    let node = slow_node(&place);
+    let mounted = place.mount(&[]);
+    let mut file = File::open(place.mnt().join("large")).unwrap();
+    let mut part = vec![0; 128 << 10];
+    for at in (0..LARGE).step_by(part.len()) {
+        file.read_exact(&mut part).unwrap();
+        assert!(part == expected[at..at + part.len()], "at {at}");
+    }
+    assert_eq!(count(&node, "bytes_from_origin"), LARGE as u64, "every byte once");
+    let requests = count(&node, "origin_requests");
+    assert!(requests <= 48, "{} reads became {requests} requests", LARGE / part.len());
+    let (ahead, used) = (count(&node, "readahead_bytes"), count(&node, "readahead_used_bytes"));
+    assert!(ahead >= LARGE as u64 / 2 && used == ahead, "{used} of {ahead} bytes were used");
+    let text = node.client(&["status"]).good().text();
+    assert!(text.contains("guessed ") && text.contains("used (100.0 %)"), "{text}");
+    drop(file);
+    mounted.unmount();
+}
+
+#[test]
+fn files_read_in_the_order_of_their_names_are_there_before_they_are_opened() {
+    if !can_mount("files_read_in_the_order_of_their_names_are_there_before_they_are_opened") {
+        return;
+    }
+    let place = Place::new();
+    let name = |number: u64| format!("{number:03}");
+    (0..40).for_each(|number| place.put(&name(number), &bytes(number, 100_000)));
+    let node = slow_node(&place);
+    let mounted = place.mount(&[]);
+    for number in 0..40 {
+        assert!(fs::read(place.mnt().join(name(number))).unwrap() == bytes(number, 100_000));
+        if number == 2 {
+            wait_for("the next four to be fetched", || count(&node, "bytes_from_origin") >= 700_000);
+        }
+    }
+    assert_eq!(count(&node, "bytes_from_origin"), 4_000_000);
+    wait_for("what was guessed to be used", || count(&node, "readahead_used_bytes") == count(&node, "readahead_bytes"));
+    assert!(count(&node, "readahead_bytes") > 400_000);
+    mounted.unmount();
+}
+
+/// Reads a mapped file at random places.
+fn read_mapped(path: &Path, expected: &[u8], places: impl Iterator<Item = usize>) {
+    let file = File::open(path).unwrap();
+    // SAFETY: a new mapping, read only while it is there, of a file that nobody shortens.
+    #[allow(unsafe_code, reason = "mapping a file is what is tested")]
+    unsafe {
+        let at = mmap(std::ptr::null_mut(), LARGE, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap();
+        madvise(at, LARGE, Advice::Random).unwrap();
+        let mapped = std::slice::from_raw_parts(at.cast::<u8>(), LARGE);
+        for place in places {
+            assert!(mapped[place..place + SMALL] == expected[place..place + SMALL], "at {place}");
+        }
+        munmap(at, LARGE).unwrap();
+    }
+}
+
+#[test]
+fn reads_at_random_of_a_large_file_fetch_little_more_than_they_read() {
+    if !can_mount("reads_at_random_of_a_large_file_fetch_little_more_than_they_read") {
+        return;
+    }
+    let (place, expected) = (Place::new(), bytes(7, LARGE));
+    place.put("large", &expected);
+    let node = slow_node(&place);
+    let mounted = place.mount(&[]);
+    let path = place.mnt().join("large");
+    let at = |n: u64| 8192 + (scattered(n) as usize % (LARGE / SMALL - 1)) * SMALL;
+    let file = File::open(&path).unwrap();
+    let mut part = vec![0; SMALL];
+    for place in (1..=100).map(at) {
+        file.read_exact_at(&mut part, place as u64).unwrap();
+        assert!(part == expected[place..place + SMALL], "at {place}");
+    }
+    let used = 100 * SMALL as u64;
+    let fetched = count(&node, "bytes_from_origin");
+    assert!(fetched <= 2 * used + (1 << 20), "{fetched} bytes fetched for {used} read");
+    read_mapped(&path, &expected, (101..=200).map(at));
+    let (used, fetched) = (2 * used, count(&node, "bytes_from_origin"));
+    assert!(fetched <= 17 * used, "{fetched} bytes fetched for {used} read and mapped");
+    assert_eq!(count(&node, "readahead_bytes"), 0, "reads that jump bring in nothing ahead");
+    drop(file);
+    mounted.unmount();
+}
