@@ -12,8 +12,9 @@ of a framework is imported until the module for it is.
 """
 
 from fodder import errors
-from fodder._client import Client, Dataset, Stats, connect, open
+from fodder._client import Client, Dataset, connect, open
 from fodder._fodder import Batch, __version__
+from fodder._stats import Stats
 from fodder.errors import FodderError
 
 __all__ = ["Batch", "Client", "Dataset", "FodderError", "Stats", "__version__", "connect", "errors", "open"]

@@ -1,0 +1,410 @@
+"""The loader: dataset, sampler, job, ledger and audit in one.
+
+Workers ask the node for a batch of the job's plan by its number, so that the node may answer with what is cached. The
+main process alone knows what the training loop took, and keeps that in a ledger of its own: a checkpoint needs no node,
+and a node that was killed loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.utils.data
+from torch.utils.data import default_collate
+
+import fodder
+from fodder import errors
+from fodder._fodder import Plan
+from fodder.torch._dataset import ItemDataset
+from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
+from fodder.torch._mode import Mode, Strict, mode_of
+from fodder.torch._rank import job_name
+from fodder.torch._sampler import EpochSampler
+
+# Batches that are acknowledged in one message, and losses that are reported in one.
+_ACKNOWLEDGED = 16
+_REPORTED = 8192
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an epoch came to, for this rank."""
+
+    epoch: int
+    planned: int
+    consumed: int
+    duplicates: int
+    omissions: int
+    pads: int
+    substitutions: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether every planned item was taken exactly once."""
+        return self.duplicates == 0 and self.omissions == 0
+
+
+class Loader:
+    """Batches for a training loop, from a cache that knows the loop's plan.
+
+        loader = Loader(dataset, batch_size=256, num_workers=8)
+        for epoch in range(90):
+            for images, targets in loader:
+                losses = criterion(model(images), targets)       # one for each sample
+                (losses * loader.weights).mean().backward()
+                loader.report(losses=losses)
+
+    Each pass is an epoch. `sampler` is an `EpochSampler` (the default) or an `ImportanceSampler`. `mode` is `"strict"`,
+    `"reorder"` (each item once, cached ones first) or `"approx"` (cached items may stand in), or an object of these
+    names with its bounds. Ranks share an epoch (see `EpochSampler` for `uneven`); `rank` and `world` come from
+    `torch.distributed` or the launcher unless they are given. `job` is what `fodder jobs` shows; ranks must agree on
+    it. Everything else is as for `torch.utils.data.DataLoader`.
+
+    While the loop runs: `ids` and `weights` are those of the batch it has, `sources` counts where items of this epoch
+    came from, `waited_s` and `elapsed_s` say how long it waited for data. `audits` has an `Audit` for each epoch.
+    """
+
+    def __init__(
+        self,
+        dataset: ItemDataset,
+        batch_size: int = 1,
+        *,
+        sampler: EpochSampler | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        mode: Mode | str = "strict",
+        rank: int | None = None,
+        world: int | None = None,
+        uneven: str = "pad",
+        job: str | None = None,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        weight: float = 1.0,
+        in_step: str = "",
+        **how: Any,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError("a batch has at least 1 item")
+        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
+        self.sampler = sampler or EpochSampler(
+            dataset, seed=seed, shuffle=shuffle, rank=rank, world=world, uneven=uneven, publish=False
+        )
+        self.rank, self.world, self.uneven = self.sampler.rank, self.sampler.world, self.sampler.uneven
+        self.mode = mode_of(mode, len(dataset))
+        self.epoch = 0
+        self.audits: list[Audit] = []
+        self.ids: list[int] = []
+        self.weights = torch.ones(0)
+        self.sources: Counter[str] = Counter()
+        self.waited_s = self.elapsed_s = 0.0
+        self._name, self._settings = job, {"weight": weight, "in_step": in_step}
+        self._job: int | None = None
+        self._plan: Plan | None = None
+        self._base: dict[str, Any] = {}
+        self._order: dict[str, Any] = {}
+        self._taken = 0
+        self._reached = -1
+        self._resume: dict[str, Any] | None = None
+        self._unacknowledged: list[int] = []
+        self._scores: dict[int, float] = {}
+        self._warned: set[str] = set()
+        self._tickets = Tickets()
+        self._loader = torch.utils.data.DataLoader(
+            Fetch(dataset, collate_fn or default_collate),
+            batch_size=None,
+            sampler=self._tickets,
+            collate_fn=as_it_is,
+            **how,
+        )
+
+    # What a loop sees.
+
+    def __len__(self) -> int:
+        """How many batches an epoch has; of the one that is under way, if it is."""
+        plan = self._plan or self.sampler.plan(self.epoch)
+        return self._batches(plan)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is this epoch."""
+        self.epoch = epoch
+        self._plan = self._resume = None
+
+    def __iter__(self) -> Iterator[Any]:
+        plan = self._begin()
+        self.sources, self.waited_s, self.elapsed_s = Counter(), 0.0, 0.0
+        begun = time.perf_counter()
+        try:
+            yield from self._pass(plan, begun)
+            self._finish(plan)
+        finally:
+            self.elapsed_s = time.perf_counter() - begun
+            self._flush()
+            self._tell_scores()
+
+    def report(self, losses: Any = None, embeddings: Any = None, ids: Any = None) -> None:
+        """What training has shown of the samples of the last batch (or of `ids`): their losses, their embeddings.
+
+        They are attributed to the items that were really served. Losses steer an `ImportanceSampler`, and what the
+        cache keeps; embeddings tell the policy `semantic` which items are alike. A loss that is no number is passed
+        over.
+        """
+        which = np.asarray(self.ids if ids is None else _array(ids), dtype=np.uint32).reshape(-1)
+        if losses is not None:
+            values = _array(losses).astype(np.float64).reshape(-1)
+            if len(values) != len(which):
+                raise ValueError(f"{len(values)} losses for a batch of {len(which)}: give one for each sample")
+            good = np.isfinite(values)
+            if not good.all():
+                self._warn(f"{int((~good).sum())} losses were no numbers and are passed over")
+            update = getattr(self.sampler, "update", None)
+            if update is not None:
+                update(which, values)
+            self._scores.update(zip(which[good].tolist(), values[good].tolist()))
+            if len(self._scores) >= _REPORTED:
+                self._tell_scores()
+        if embeddings is not None:
+            rows = _array(embeddings).astype(np.float32).reshape(len(which), -1)
+            source = self.dataset.dataset
+            self._ask(
+                lambda job: source.client._node.report_embeddings(
+                    source.name, job, rows.shape[1], which.tobytes(), np.ascontiguousarray(rows).tobytes()
+                )
+            )
+
+    # Going on from where it was.
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is needed to go on after the batches that the loop took, on any number of ranks.
+
+        In strict mode each rank knows it alone: all ranks are taken to have had as many batches as this one. In the
+        other modes with several ranks all of them must call it, at the same step.
+        """
+        state: dict[str, Any] = {
+            "version": 1,
+            "epoch": self.epoch,
+            "job": self._name,
+            "sampler": self.sampler.state_dict(),
+        }
+        state["snapshot"] = self.dataset.dataset.snapshot
+        if self._plan is not None:
+            state["checkpoint"] = self._checkpoint(self._plan)
+            state["ids"] = self._order.get("ids")
+        elif self._resume is not None:
+            state.update({key: self._resume[key] for key in ("checkpoint", "ids")})
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from there: the next pass is the rest of the epoch that it was in."""
+        if state.get("version") != 1:
+            raise ValueError("this is not the state of a fodder.torch.Loader, or of another version of it")
+        if state["snapshot"] != self.dataset.dataset.snapshot and "checkpoint" in state:
+            raise errors.Stale(
+                "the dataset has changed since the state was saved, and its items have other numbers now: "
+                "begin the epoch again with set_epoch"
+            )
+        self._leave()
+        self.sampler.load_state_dict(state["sampler"])
+        self.epoch, self._name, self._plan, self._taken = state["epoch"], self._name or state["job"], None, 0
+        self._resume = state if "checkpoint" in state else None
+
+    def close(self) -> None:
+        """Tells the node that the job is done."""
+        self._flush()
+        self._tell_scores()
+        self._leave()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._leave()
+
+    # An epoch.
+
+    def _begin(self) -> Plan:
+        if self._plan is not None:
+            # The last pass was left early. That epoch is over, and its audit says what is missing.
+            self._finish(self._plan)
+        source, resume = self.dataset.dataset, self._resume
+        items = len(source)
+        if resume is None:
+            if self.epoch <= self._reached:
+                # The same epoch once more: to the node that is another job.
+                self._leave()
+            order = self.sampler.order(self.epoch)
+            plan = Plan(source.snapshot, items, self.epoch, world=self.world, uneven=self.uneven, **order)
+        else:
+            ids = resume["ids"]
+            plan = Plan.resume(
+                resume["checkpoint"], source.snapshot, items, ids=ids, world=self.world, uneven=self.uneven
+            )
+            order = {"ids": ids} if ids is not None else {"seed": self.sampler.seed}
+        self._plan, self._base, self._order, self._taken = plan, plan.audit(), order, 0
+        self._unacknowledged, self._reached = [], plan.epoch
+        self._introduce(plan, order, None if resume is None else resume["checkpoint"])
+        self._resume = None
+        return plan
+
+    def _introduce(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
+        """Tells the node which job this is and what it will ask for."""
+        source = self.dataset.dataset
+        node = source.client._node
+        if self._name is None:
+            self._name = job_name(self.world)
+        settings: dict[str, Any] = {
+            **self.mode._settings(),
+            **self._settings,
+            "world": self.world,
+            "uneven": self.uneven,
+        }
+        try:
+            job, _, _ = node.introduce(source.name, self._name, **settings)
+        except errors.Conflict:
+            known = [job for job in source.jobs() if job["name"] == self._name]
+            if checkpoint is None or not known:
+                raise
+            job = known[0]["job"]
+        if checkpoint is not None:
+            job, _, _ = node.resume(source.name, job, checkpoint, self.world, self.rank, order.get("ids"))
+        _, snapshot, _ = node.begin_epoch(source.name, job, self.rank, plan.epoch, **order)
+        if snapshot == source.snapshot:
+            self._job = job
+        elif isinstance(self.mode, Strict):
+            # The dataset was refreshed. What was opened stays as it is; the node's ledger would speak of other items.
+            self._job = None
+            node.leave(source.name, job)
+        else:
+            raise errors.Stale("the dataset has changed since it was opened: open it again")
+
+    def _pass(self, plan: Plan, begun: float) -> Iterator[Any]:
+        while True:
+            first = self._taken
+            try:
+                yield from self._run(plan, first, begun)
+                return
+            except errors.NotFound:
+                # The node was restarted. Whoever is alone knows everything that it needs to go on.
+                if isinstance(self.mode, Strict) or self.world > 1:
+                    raise
+                checkpoint = plan.checkpoint()
+                self._introduce(plan, self._order, checkpoint)
+
+    def _run(self, plan: Plan, first: int, begun: float) -> Iterator[Any]:
+        """Batches from the `first` on; the node counts them from 0."""
+        total = self._batches(plan)
+        self._tickets.tickets = lambda: (self._ticket(plan, first, number) for number in range(first, total))
+        batches = iter(self._loader)
+        while True:
+            asked = time.perf_counter()
+            parcel = next(batches, None)
+            now = time.perf_counter()
+            self.waited_s += now - asked
+            self.elapsed_s = now - begun
+            if parcel is None:
+                return
+            self._take(plan, parcel)
+            yield parcel.data
+
+    def _ticket(self, plan: Plan, first: int, number: int) -> Ticket:
+        ids = pads = None
+        if isinstance(self.mode, Strict):
+            ids, pads = plan.ids(self.rank, number * self.batch_size, self.batch_size)
+        count = min(self.batch_size, plan.share_of(self.rank) - number * self.batch_size)
+        return Ticket(self._job, plan.epoch, self.rank, number - first, max(count, 1), ids, pads)
+
+    def _take(self, plan: Plan, parcel: Parcel) -> None:
+        """The loop is given a batch, and from now on has had it."""
+        self._taken += 1
+        self.ids = parcel.ids
+        self.weights = self.sampler.weights_of(parcel.ids)
+        self.sources.update(parcel.sources)
+        plan.take(self.rank, parcel.asked, parcel.ids, parcel.deliveries)
+        if parcel.by_id:
+            self._job = None
+        if self._job is not None:
+            self._unacknowledged.append(parcel.number)
+            if len(self._unacknowledged) >= _ACKNOWLEDGED:
+                self._flush()
+
+    def _finish(self, plan: Plan) -> None:
+        """The epoch is over."""
+        base = self._base
+        share = plan.share_of(self.rank)
+        _, pads = plan.ids(self.rank, 0, share)
+        planned = share - int(np.frombuffer(pads, np.uint8).sum())
+        now = plan.audit()
+        consumed = now["consumed"] - base["consumed"]
+        counts = {key: now[key] - base[key] for key in ("duplicates", "pads", "substitutions")}
+        self._flush()
+        self.audits.append(
+            Audit(epoch=plan.epoch, planned=planned, consumed=consumed, omissions=planned - consumed, **counts)
+        )
+        self.epoch, self._plan, self._taken = plan.epoch + 1, None, 0
+        self.sampler.set_epoch(self.epoch)
+
+    def _batches(self, plan: Plan) -> int:
+        share = plan.share_of(self.rank)
+        return share // self.batch_size if self.drop_last else -(-share // self.batch_size)
+
+    def _checkpoint(self, plan: Plan) -> bytes:
+        if isinstance(self.mode, Strict):
+            return plan.checkpoint_in_step(self._taken * self.batch_size)
+        if self.world == 1:
+            return plan.checkpoint()
+        if not (dist.is_available() and dist.is_initialized()):
+            raise ValueError("ranks that reorder put their states together through torch.distributed: initialise it")
+        everyone: list[Any] = [None] * self.world
+        dist.all_gather_object(everyone, plan.checkpoint())
+        return plan.merge(everyone)
+
+    # What the node is told. A node that is away holds up nothing: the ledger is here.
+
+    def _ask(self, call: Callable[[int], object]) -> None:
+        if self._job is None:
+            return
+        try:
+            call(self._job)
+        except (errors.NotFound, errors.Conflict):
+            # It was restarted, or the job was resumed elsewhere; what is fetched next finds out.
+            self._job = None
+        except (errors.Unavailable, errors.Invalid) as error:
+            self._warn(f"the node was not told: {error}")
+
+    def _flush(self) -> None:
+        numbers, self._unacknowledged = self._unacknowledged, []
+        source, plan = self.dataset.dataset, self._plan
+        if numbers and plan is not None:
+            node, epoch = source.client._node, plan.epoch
+            self._ask(lambda job: node.acknowledge(source.name, job, epoch, self.rank, numbers))
+
+    def _tell_scores(self) -> None:
+        scores, self._scores = self._scores, {}
+        if scores:
+            source = self.dataset.dataset
+            ids = np.fromiter(scores.keys(), np.uint32, len(scores)).tobytes()
+            values = np.fromiter(scores.values(), np.float32, len(scores)).tobytes()
+            self._ask(lambda job: source.client._node.report_scores(source.name, job, values, ids))
+
+    def _leave(self) -> None:
+        job, self._job = self._job, None
+        # A job of several ranks goes when its lease ends: this rank does not know whether the others are done.
+        if job is not None and self.world == 1:
+            source = self.dataset.dataset
+            with contextlib.suppress(fodder.FodderError):
+                source.client._node.leave(source.name, job)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)

@@ -1,0 +1,95 @@
+"""Datasets for PyTorch, in its own DataLoader."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+
+import fodder
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import fodder.torch as ft  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Real images, a colour a class."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    folder = tmp_path_factory.mktemp("pictures")
+    for label, name in enumerate(["ant", "bee", "cat"]):
+        (folder / name).mkdir()
+        for number in range(4):
+            image.new("RGB", (8, 6), (label * 90, number * 50, 7)).save(folder / name / f"{number}.png")
+    return folder
+
+
+def size_and_first(view):
+    """A transform that workers can be sent."""
+    return torch.tensor([len(view), view[0]])
+
+
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "spawn"), (2, "forkserver")])
+def test_a_dataloader_reads_items_in_order_with_workers_of_every_kind(pets, data, workers, context):
+    dataset = ft.ItemDataset(pets, size_and_first)
+    loader = DataLoader(dataset, batch_size=5, num_workers=workers, multiprocessing_context=context)
+    samples, labels = zip(*loader)
+    expected = [[len(content), content[0]] for content in data.content]
+    assert torch.cat(samples).tolist() == expected
+    assert torch.cat(labels).tolist() == data.labels
+
+
+def test_persistent_workers_read_epoch_after_epoch(pets, data):
+    dataset = ft.ItemDataset(pets, size_and_first)
+    loader = DataLoader(dataset, batch_size=7, num_workers=2, persistent_workers=True)
+    for _ in range(3):
+        assert torch.cat([labels for _, labels in loader]).tolist() == data.labels
+
+
+def test_without_a_transform_a_sample_is_bytes(pets, data):
+    dataset = ft.ItemDataset(pets, target_transform=lambda label: -label)
+    assert dataset[3] == (data.content[3], -data.labels[3])
+    assert [sample for sample, _ in dataset.__getitems__([2, 0])] == [data.content[2], data.content[0]]
+
+
+def test_an_imagefolder_is_torchvisions(serve, pictures):
+    torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed")
+    theirs = torchvision.datasets.ImageFolder(str(pictures))
+    ours = ft.ImageFolder(fodder.connect(serve(str(pictures), "--name", "pictures").address).dataset("pictures"))
+    assert (ours.classes, ours.class_to_idx, ours.targets) == (theirs.classes, theirs.class_to_idx, theirs.targets)
+    relative = [(path[len(str(pictures)) + 1 :], label) for path, label in theirs.samples]
+    assert ours.samples == ours.imgs == relative
+    assert len(ours) == len(theirs)
+    for (image, target), (expected, label) in zip((ours[index] for index in range(len(ours))), theirs):
+        assert target == label and image.mode == expected.mode and image.tobytes() == expected.tobytes()
+    to_tensor = torchvision.transforms.ToTensor()
+    transformed = ft.ImageFolder(ours.dataset, transform=to_tensor)
+    assert torch.equal(transformed[5][0], to_tensor(theirs[5][0]))
+
+
+def test_a_folder_without_classes_is_refused(pets, serve, tmp_path):
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "flat" / "notes.txt").write_text("no image")
+    flat = fodder.connect(serve(str(tmp_path / "flat"), "--name", "flat").address).dataset("flat")
+    with pytest.raises(FileNotFoundError, match="class directories"):
+        ft.ImageFolder(flat)
+
+
+def test_samples_of_shards_are_dictionaries(serve, tmp_path):
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    for shard in range(2):
+        with tarfile.open(shards / f"{shard}.tar", "w") as archive:
+            for number in range(3):
+                for name, content in {"jpg": b"image" * number, "cls": b"%d" % (shard * 3 + number)}.items():
+                    member = tarfile.TarInfo(f"{shard}{number:03}.{name}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+    node = serve(str(shards), "--name", "shards", "--layout", "tar")
+    dataset = ft.TarDataset(fodder.connect(node.address).dataset("shards"))
+    assert len(dataset) == 6
+    assert dataset[4] == {"__key__": "1001", "jpg": b"image", "cls": b"4"}
+    numbers = ft.TarDataset(dataset.dataset, transform=lambda sample: int(sample["cls"]))
+    assert numbers.__getitems__(range(6)) == list(range(6))

@@ -1,0 +1,333 @@
+"""The loader: exactly once on any number of ranks, resumed anywhere, whatever the node does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import fodder
+import numpy as np
+import pytest
+from conftest import Data, is_running, wait_for
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import fodder.torch as ft  # noqa: E402
+
+
+def id_of(view):
+    """What a sample is known by in these tests: its first bytes."""
+    return bytes(view[:8])
+
+
+@pytest.fixture(scope="module")
+def by_content(data):
+    found = {content[:8]: index for index, content in enumerate(data.content)}
+    assert len(found) == len(data)
+    return found
+
+
+def as_list(samples):
+    return samples
+
+
+def loader_of(dataset, **how):
+    how = {"batch_size": 5, "collate_fn": as_list, **how}
+    return ft.Loader(ft.ItemDataset(dataset, id_of), **how)
+
+
+def ids_in(batches, by_content):
+    """The items that a loop was given, by what is in them."""
+    return [by_content[sample] for batch in batches for sample, _ in batch]
+
+
+MODES = [ft.Strict(), ft.Reorder(10), ft.Approx(max_fraction=0.3, same_class=False)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: type(mode).__name__.lower())
+def test_an_epoch_is_the_dataset_and_the_audit_says_so(pets, data, by_content, mode, workers):
+    loader = loader_of(pets, mode=mode, num_workers=workers, seed=3)
+    orders = []
+    for epoch in range(3):
+        given, attributed = [], []
+        for batch in loader:
+            given += ids_in([batch], by_content)
+            attributed += loader.ids
+        # Whatever is served, what is told of it is true.
+        assert given == attributed and len(given) == len(data)
+        if not isinstance(mode, ft.Approx):
+            assert sorted(given) == list(range(len(data)))
+        audit = loader.audits[-1]
+        assert audit.exact and (audit.epoch, audit.consumed) == (epoch, len(data))
+        assert sum(loader.sources.values()) == len(data)
+        orders.append(given)
+    assert orders[0] != orders[1]
+    job = [job for job in pets.jobs() if job["name"] == loader._name]
+    assert job[0]["consumed"] == len(data) and job[0]["mode"] == type(mode).__name__.lower()
+    loader.close()
+    assert not [job for job in pets.jobs() if job["name"] == loader._name]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+@pytest.mark.parametrize("uneven", ["pad", "drop", "exact"])
+def test_ranks_share_an_epoch(pets, data, by_content, world, uneven):
+    name = f"share-{world}-{uneven}"
+    ranks = [loader_of(pets, job=name, rank=rank, world=world, uneven=uneven) for rank in range(world)]
+    passes = [iter(loader) for loader in ranks]
+    lengths = [len(loader) for loader in ranks]
+    given = [ids_in(batches, by_content) for batches in passes]
+    everything = sorted(index for ids in given for index in ids)
+    if uneven == "exact":
+        assert everything == list(range(len(data)))
+    elif uneven == "pad":
+        assert len({len(ids) for ids in given}) == 1 and len(set(lengths)) == 1
+        assert set(everything) == set(range(len(data)))
+        assert len(everything) - len(data) == sum(loader.audits[0].pads for loader in ranks)
+    else:
+        assert len({len(ids) for ids in given}) == 1
+        assert len(set(everything)) == len(everything) == len(data) // world * world
+    assert all(loader.audits[0].exact for loader in ranks)
+
+
+@pytest.mark.parametrize("before", [1, 2, 3, 4])
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_strict_epoch_goes_on_on_another_world(pets, data, by_content, before, after, taken):
+    name = f"resume-{before}-{after}-{taken}"
+    ranks = [loader_of(pets, batch_size=4, job=name, rank=rank, world=before) for rank in range(before)]
+    passes = [iter(loader) for loader in ranks]
+    # A pass begins with its first batch: what is then prefetched and not taken does not count.
+    first = [[next(batches) for _ in range(taken)] for batches in passes]
+    states = [loader.state_dict() for loader in ranks]
+    assert all(state.get("checkpoint") == states[0].get("checkpoint") for state in states)
+    resumed = [loader_of(pets, batch_size=4, job=name, rank=rank, world=after) for rank in range(after)]
+    for loader in resumed:
+        loader.load_state_dict(states[0])
+    rest = [ids_in(batches, by_content) for batches in [iter(loader) for loader in resumed]]
+    pads = sum(loader.audits[0].pads for loader in resumed)
+    seen = ids_in((batch for batches in first for batch in batches), by_content) + [i for ids in rest for i in ids]
+    assert set(seen) == set(range(len(data))) and len(seen) == len(data) + pads
+    assert all(loader.audits[0].exact and loader.epoch == 1 for loader in resumed)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("mode", MODES[:2], ids=["strict", "reorder"])
+def test_what_workers_prefetched_and_the_loop_did_not_take_is_given_again(pets, data, by_content, mode, workers):
+    loader = loader_of(pets, batch_size=3, mode=mode, num_workers=workers, job=f"took-{workers}-{mode}")
+    batches = iter(loader)
+    taken = ids_in([next(batches) for _ in range(4)], by_content)
+    state = loader.state_dict()
+    del batches
+    again = loader_of(pets, batch_size=3, mode=mode, num_workers=workers)
+    again.load_state_dict(state)
+    rest = ids_in(again, by_content)
+    assert sorted(taken + rest) == list(range(len(data)))
+    # A state of the rest leads further: twice resumed is as good.
+    assert again.state_dict()["epoch"] == 1 and "checkpoint" not in again.state_dict()
+
+
+def test_a_state_is_small_and_may_be_saved_by_torch(pets, tmp_path):
+    loader = loader_of(pets)
+    next(iter(loader))
+    torch.save(loader.state_dict(), tmp_path / "state.pt")
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert len(state["checkpoint"]) < 100 and state["epoch"] == 0
+    other = loader_of(pets)
+    other.load_state_dict(state)
+    assert len(list(other)) == len(loader) - 1
+    with pytest.raises(ValueError, match="not the state"):
+        other.load_state_dict({"epoch": 3})
+
+
+def test_a_pass_that_is_left_early_is_an_epoch_with_omissions(pets, data, by_content):
+    loader = loader_of(pets)
+    for _ in loader:
+        break
+    assert sorted(ids_in(loader, by_content)) == list(range(len(data)))
+    assert [audit.epoch for audit in loader.audits] == [0, 1]
+    assert loader.audits[0].omissions == len(data) - 5 and loader.audits[1].exact
+    loader.set_epoch(0)
+    assert sorted(ids_in(loader, by_content)) == list(range(len(data)))
+
+
+def test_the_order_is_by_seed_and_without_shuffling_by_id(pets, data, by_content):
+    first, same, other = (ids_in(loader_of(pets, seed=seed), by_content) for seed in (1, 1, 2))
+    assert first == same != other
+    assert ids_in(loader_of(pets, shuffle=False), by_content) == list(range(len(data)))
+    sampled = list(ft.EpochSampler(pets, seed=1, publish=False))
+    assert sampled == first
+
+
+def test_a_sampler_in_torchs_own_dataloader_tells_the_node_its_plan(pets, data):
+    ranks = [ft.EpochSampler(pets, seed=5, rank=rank, world=2, job="plain") for rank in range(2)]
+    loaders = [
+        torch.utils.data.DataLoader(ft.ItemDataset(pets), batch_size=4, sampler=sampler, collate_fn=as_list)
+        for sampler in ranks
+    ]
+    seen = [[sample for batch in loader for sample, _ in batch] for loader in loaders]
+    assert sorted(seen[0] + seen[1]) == sorted(data.content)
+    assert len(ranks[0]) == len(data) // 2
+    job = [job for job in pets.jobs() if job["name"] == "plain"]
+    assert (job[0]["epoch"], job[0]["consumed"]) == (0, len(data))
+    before = list(ranks[0])
+    ranks[0].set_epoch(1)
+    assert list(ranks[0]) == before
+    assert list(ranks[0]) != before
+
+
+@pytest.mark.parametrize("mode", MODES[:2], ids=["strict", "reorder"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_node_that_is_killed_in_an_epoch_changes_nothing_of_what_is_given(serve, data, by_content, mode, workers):
+    node = serve(str(data.folder), "--name", "pets")
+    pets = fodder.connect(node.address).dataset("pets")
+    loader = loader_of(pets, batch_size=2, mode=mode, num_workers=workers)
+    given = []
+    for number, batch in enumerate(loader):
+        given += ids_in([batch], by_content)
+        if number == 5:
+            node.kill()
+            threading.Timer(0.3, node.start).start()
+    assert sorted(given) == list(range(len(data)))
+    assert loader.audits[0].exact
+    # The next epoch is the node's again.
+    assert sorted(ids_in(loader, by_content)) == list(range(len(data)))
+    assert [job["epoch"] for job in pets.jobs()] == [1]
+
+
+def test_losses_are_attributed_to_what_was_served_and_nan_is_passed_over(pets, data):
+    sampler = ft.ImportanceSampler(pets, seed=2, warm_up=1, reuse_factor=100, beta=1.0)
+    loader = loader_of(pets, sampler=sampler)
+    with pytest.warns(RuntimeWarning, match="1 losses were no numbers"):
+        for _ in loader:
+            losses = torch.tensor([float(index) for index in loader.ids])
+            losses[np.array(loader.ids) == 7] = float("nan")
+            loader.report(losses=losses)
+    next(iter(loader))
+    expected = np.arange(len(data), dtype=float)
+    expected[7] = np.nan
+    assert np.array_equal(sampler.losses, expected, equal_nan=True) and sampler.ignored == 1
+    with pytest.raises(ValueError, match="3 losses for a batch of 5"):
+        loader.report(losses=[1, 2, 3])
+
+
+def test_the_weighted_mean_over_sampled_epochs_is_the_mean_over_all(pets, data):
+    items = len(data)
+    losses = np.random.default_rng(1).exponential(size=items) ** 2
+    sampler = ft.ImportanceSampler(pets, seed=4, warm_up=0, reuse_factor=10**9, beta=1.0, floor=0.1, share=False)
+    sampler.update(range(items), losses)
+    expected_draws = None
+    weighted, plain = [], []
+    for epoch in range(1, 2001):
+        ids = np.frombuffer(sampler.order(epoch)["ids"], np.uint32)
+        if expected_draws is None:
+            expected_draws = sampler.chances().sum()
+        weights = sampler.weights_of(ids.tolist()).numpy()
+        weighted.append((weights * losses[ids]).sum() / expected_draws)
+        plain.append(losses[ids].mean())
+    error = np.std(weighted) / len(weighted) ** 0.5
+    assert abs(np.mean(weighted) - losses.mean()) < 5 * error
+    # Without the weights it is not.
+    assert abs(np.mean(plain) - losses.mean()) > 5 * np.std(plain) / len(plain) ** 0.5
+    sampler.clip = 1.5
+    assert sampler.weights_of(list(range(items))).max() <= 1.5
+
+
+def test_important_samples_come_more_often_and_every_so_often_all_come(pets, data):
+    sampler = ft.ImportanceSampler(pets, seed=4, warm_up=2, reuse_factor=5, beta=1.0)
+    loader = loader_of(pets, sampler=sampler)
+    counts, full = np.zeros(len(data)), []
+    for epoch in range(40):
+        before = counts.sum()
+        for _ in loader:
+            counts[loader.ids] += 1
+            assert len(loader.weights) == len(loader.ids)
+            loader.report(losses=[float(index) for index in loader.ids])
+        if counts.sum() - before == len(data):
+            full.append(epoch)
+        assert loader.audits[-1].exact
+    assert {0, 1, 5, 10, 15, 20, 25, 30, 35} <= set(full) and len(full) < 20
+    assert counts[-6:].min() > counts[:6].max()
+
+
+def test_an_importance_epoch_goes_on_with_its_own_items_and_weights(pets, data):
+    def begun():
+        sampler = ft.ImportanceSampler(pets, seed=4, warm_up=0, reuse_factor=10**9, beta=1.0)
+        sampler.update(range(len(data)), np.arange(len(data)))
+        loader = loader_of(pets, sampler=sampler)
+        loader.set_epoch(1)
+        return loader
+
+    whole = begun()
+    expected = [(list(whole.ids), whole.weights.tolist()) for _ in whole]
+    stopped = begun()
+    batches = iter(stopped)
+    got = []
+    for _ in range(2):
+        next(batches)
+        got.append((list(stopped.ids), stopped.weights.tolist()))
+    resumed = loader_of(pets, sampler=ft.ImportanceSampler(pets))
+    resumed.load_state_dict(stopped.state_dict())
+    got += [(list(resumed.ids), resumed.weights.tolist()) for _ in resumed]
+    assert got == expected
+
+
+def test_selective_backprop_is_unbiased_and_prefers_high_losses():
+    select = ft.SelectiveBackprop(beta=1.0, floor=0.1, generator=torch.Generator().manual_seed(3))
+    losses = torch.arange(1.0, 65.0)
+    select(losses)
+    sums, counts = [], torch.zeros(64)
+    for _ in range(800):
+        chosen = select(losses)
+        sums.append((losses[chosen.indices] * chosen.weights).sum().item())
+        counts[chosen.indices] += 1
+    assert abs(np.mean(sums) - losses.mean().item()) < 5 * np.std(sums) / len(sums) ** 0.5
+    assert counts[-8:].min() > 2 * counts[:8].max()
+    assert len(select(torch.tensor([float("nan")])).indices) == 1
+    again = ft.SelectiveBackprop(beta=1.0, floor=0.1)
+    again.load_state_dict(select.state_dict())
+    assert torch.equal(again.chances(losses), select.chances(losses))
+
+
+def test_a_worker_that_is_killed_is_an_error_and_not_a_wait(pets):
+    loader = loader_of(pets, batch_size=2, num_workers=1)
+    with pytest.raises(RuntimeError, match="worker"):
+        for _ in loader:
+            for child in torch.multiprocessing.active_children():
+                os.kill(child.pid, signal.SIGKILL)
+    assert len(list(loader)) > 0
+
+
+def test_ctrl_c_in_an_epoch_leaves_no_node_and_no_shared_memory(tmp_path):
+    import json
+    import subprocess
+    import sys
+
+    data = Data(tmp_path / "data")
+    cache = tmp_path / "cache"
+    code = (
+        "import os, signal, fodder, fodder.torch as ft\n"
+        "def head(view): return view[0]\n"
+        f"dataset = ft.ItemDataset({str(data.folder)!r}, head, cache_dir={str(cache)!r}, cache_size='32MiB')\n"
+        "loader = ft.Loader(dataset, batch_size=2, num_workers=2)\n"
+        "for number, batch in enumerate(loader):\n"
+        "    if number == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    before = set(os.listdir("/dev/shm"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "KeyboardInterrupt" in done.stderr, done.stderr
+    pid = json.loads((cache / "LOCK").read_text())["pid"]
+    wait_for("the node to end with its last user", lambda: not is_running(pid))
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("torch")]
+
+
+def test_settings_that_mean_nothing_are_refused(pets):
+    with pytest.raises(ValueError, match="strict, reorder or approx"):
+        loader_of(pets, mode="loose")
+    with pytest.raises(ValueError, match="at least 1"):
+        loader_of(pets, batch_size=0)
+    with pytest.raises(ValueError, match="rank 2 in a world of 2"):
+        loader_of(pets, rank=2, world=2)
+    with pytest.raises(ValueError, match="pad, drop or exact"):
+        list(loader_of(pets, uneven="most"))

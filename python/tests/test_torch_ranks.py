@@ -1,0 +1,61 @@
+"""Ranks as processes of their own, with torch.distributed between them."""
+
+from __future__ import annotations
+
+import fodder
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import fodder.torch as ft  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as mp  # noqa: E402
+
+if not (dist.is_available() and dist.is_gloo_available()):
+    pytest.skip("this torch has no gloo", allow_module_level=True)
+
+
+def first_byte(view):
+    return torch.tensor([float(view[0]), float(len(view))])
+
+
+def train(rank, world, address, folder):
+    """Two ranks with DDP: a whole epoch, then half of one that is saved, then losses that are shared."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
+    dataset = ft.ItemDataset(fodder.connect(address).dataset("pets"), first_byte)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    loader = ft.Loader(dataset, batch_size=5, mode=ft.Reorder(8), job="ranks", num_workers=1)
+    assert (loader.rank, loader.world) == (rank, world)
+    seen = []
+    for samples, _ in loader:
+        model(samples).sum().backward()
+        seen += loader.ids
+    assert loader.audits[0].exact
+    batches = iter(loader)
+    taken = []
+    for _ in range(2):
+        model(next(batches)[0]).sum().backward()
+        taken += loader.ids
+    state = loader.state_dict()
+    sampler = ft.ImportanceSampler(dataset, warm_up=1, reuse_factor=100, beta=1.0, seed=1)
+    important = ft.Loader(dataset, batch_size=5, sampler=sampler, job="important")
+    for _ in important:
+        important.report(losses=torch.tensor([float(index) for index in important.ids]))
+    shared = sampler.order(1)["ids"]
+    torch.save({"seen": seen, "taken": taken, "state": state, "shared": shared}, f"{folder}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def test_two_ranks_train_resume_on_one_and_share_losses(pets, data, node, tmp_path):
+    mp.start_processes(train, (2, node.address, str(tmp_path)), nprocs=2, start_method="spawn")
+    left, right = (torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(2))
+    assert sorted(left["seen"] + right["seen"]) == list(range(len(data)))
+    # Every rank has the same state, and one rank alone goes on from it.
+    assert left["state"]["checkpoint"] == right["state"]["checkpoint"]
+    alone = ft.Loader(ft.ItemDataset(pets, first_byte), batch_size=5, mode=ft.Reorder(8), rank=0, world=1)
+    alone.load_state_dict(left["state"])
+    rest = [index for _ in alone for index in alone.ids]
+    assert sorted(left["taken"] + right["taken"] + rest) == list(range(len(data)))
+    # Both planned the same epoch out of all losses.
+    assert left["shared"] == right["shared"] and len(left["shared"]) < 4 * len(data)
