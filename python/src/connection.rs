@@ -127,17 +127,19 @@ impl Connection {
 pub(crate) struct Wait {
     deadline: Instant,
     next_start: Instant,
+    /// The dataset was there before.
+    known: bool,
 }
 
 impl Wait {
-    pub(crate) fn new(whom: &Whom) -> Self {
+    pub(crate) fn new(whom: &Whom, known: bool) -> Self {
         let now = Instant::now();
-        Self { deadline: now + whom.patience, next_start: now }
+        Self { deadline: now + whom.patience, next_start: now, known }
     }
 
     /// After a failure: waits a moment, or says that it is final.
     pub(crate) fn after(&mut self, error: Error, whom: &Whom) -> Result<()> {
-        if signal::should_end() || !is_passing(&error) || Instant::now() > self.deadline {
+        if signal::should_end() || !self.is_passing(&error) || Instant::now() > self.deadline {
             return Err(error);
         }
         if !whom.revive.is_empty() && Instant::now() > self.next_start {
@@ -147,11 +149,16 @@ impl Wait {
         std::thread::sleep(PAUSE);
         Ok(())
     }
-}
 
-/// Whether a node that is away, or comes up, explains it.
-fn is_passing(error: &Error) -> bool {
-    matches!(error, Error::Unavailable(_) | Error::Closed(_))
+    /// Whether a node that is away, or comes up, explains it.
+    fn is_passing(&self, error: &Error) -> bool {
+        matches!(error, Error::Unavailable(_) | Error::Closed(_)) || self.is_early(error)
+    }
+
+    /// Whether a node that comes up explains it: it answers before it has its datasets.
+    pub(crate) fn is_early(&self, error: &Error) -> bool {
+        matches!(error, Error::NotFound(text) if self.known && text.starts_with("there is no dataset"))
+    }
 }
 
 /// Has the node again.

@@ -59,7 +59,8 @@ impl Node {
     }
 
     fn open(&self, py: Python<'_>, dataset: &str, snapshot: &str) -> PyResult<(String, u64, u32)> {
-        let opened = self.frames(py, |connection| connection.open(dataset, snapshot))?;
+        let known = !snapshot.is_empty();
+        let opened = self.frames(py, known, |connection| connection.open(dataset, snapshot))?;
         Ok((opened.snapshot, opened.items, opened.objects))
     }
 
@@ -119,11 +120,11 @@ impl Node {
 
     /// Entries of a directory: name, whether it is a directory, size, time in nanoseconds or none.
     fn list_directory(&self, py: Python<'_>, dataset: &str, path: &str) -> PyResult<Vec<crate::items::Listed>> {
-        self.frames(py, |connection| crate::items::list(connection, dataset, path))
+        self.frames(py, true, |connection| crate::items::list(connection, dataset, path))
     }
 
     fn lookup(&self, py: Python<'_>, dataset: &str, path: &str) -> PyResult<crate::items::Listed> {
-        self.frames(py, |connection| crate::items::lookup(connection, dataset, path))
+        self.frames(py, true, |connection| crate::items::lookup(connection, dataset, path))
     }
 
     /// Warms, and tells `told` how far it is.
@@ -169,7 +170,7 @@ impl Node {
     pub(crate) fn call<T: Send>(&self, py: Python<'_>, call: impl AsyncFn(&Client) -> Result<T> + Sync) -> PyResult<T> {
         let client = self.pool().grpc();
         let outcome = py.detach(|| {
-            let mut wait = Wait::new(&self.whom);
+            let mut wait = Wait::new(&self.whom, true);
             loop {
                 match runtime().block_on(interruptible(call(&client))) {
                     Err(error) => wait.after(error, &self.whom)?,
@@ -198,24 +199,31 @@ impl Node {
     ) -> PyResult<Batch> {
         let room = self.pool().shelf().take(py);
         let received =
-            self.frames_with(py, frames::Batch::with_room(room), |connection, batch| ask(connection, batch))?;
+            self.frames_with(py, true, frames::Batch::with_room(room), |connection, batch| ask(connection, batch))?;
         let batch = Batch::new(received)?;
         self.pool().shelf().keep(py, batch.array());
         Ok(batch)
     }
 
-    fn frames<T: Send>(&self, py: Python<'_>, ask: impl Fn(&mut Connection) -> Result<T> + Sync) -> PyResult<T> {
-        let answer = self.frames_with(py, None, |connection, answer| {
+    fn frames<T: Send>(
+        &self,
+        py: Python<'_>,
+        known: bool,
+        ask: impl Fn(&mut Connection) -> Result<T> + Sync,
+    ) -> PyResult<T> {
+        let answer = self.frames_with(py, known, None, |connection, answer| {
             *answer = Some(ask(connection)?);
             Ok(())
         })?;
         Ok(answer.expect("an answer that is no error is there"))
     }
 
-    /// Asks over a connection of this process. If that is lost, or the node is away, again until patience ends.
+    /// Asks over a connection of this process. If that is lost, or the node is away, again until patience ends; also if a
+    /// dataset that is `known` is not there, which a node that starts does not have yet.
     fn frames_with<A: Send>(
         &self,
         py: Python<'_>,
+        known: bool,
         mut answer: A,
         ask: impl Fn(&mut Connection, &mut A) -> Result<()> + Sync,
     ) -> PyResult<A> {
@@ -223,12 +231,12 @@ impl Node {
         let mut held = pool.take();
         let (whom, ask) = (&self.whom, &ask);
         let (held, outcome) = py.detach(move || {
-            let mut wait = Wait::new(whom);
+            let mut wait = Wait::new(whom, known);
             loop {
                 let error = match held.take().map_or_else(|| Connection::new(whom), Ok) {
                     Err(error) => error,
                     Ok(mut connection) => match ask(&mut connection, &mut answer) {
-                        Err(error) if connection.client.is_broken() => error,
+                        Err(error) if connection.client.is_broken() || wait.is_early(&error) => error,
                         outcome => return (Some(connection), outcome.map(|()| answer)),
                     },
                 };

@@ -16,16 +16,13 @@ import pytest
 from conftest import wait_for
 
 
-def test_importing_it_is_quick_and_imports_no_framework():
+def test_importing_it_imports_no_framework():
     code = (
-        "import sys, time; begun = time.perf_counter(); import fodder; took = time.perf_counter() - begun\n"
-        "print(took, *[name for name in ('numpy', 'torch', 'tensorflow', 'jax', 'fsspec') if name in sys.modules])"
+        "import sys, fodder\n"
+        "print([name for name in ('numpy', 'torch', 'tensorflow', 'jax', 'fsspec') if name in sys.modules])"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
-    words = [run.stdout.split() for run in runs]
-    assert all(len(found) == 1 for found in words), words
-    # The quickest of several: what else the machine does is not ours.
-    assert min(float(found[0]) for found in words) < 0.1, words
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_items_are_the_files_in_imagefolder_order(pets, data):

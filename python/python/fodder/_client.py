@@ -196,6 +196,34 @@ class Dataset(Sequence[bytes]):
         """Items by id, in the order asked, in one round trip: a sequence of views into one buffer."""
         return self.client._node.get(self.name, self.snapshot, [self._id(index) for index in ids])
 
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        seed: int | None = None,
+        epoch: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        uneven: str = "pad",
+    ) -> Iterator[tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]]:
+        """One epoch for a loop without a framework: bytes of each sample as NumPy arrays, and their labels.
+
+        In the order of the ids, or shuffled by `seed` and `epoch` as all of Fodder's samplers do; of several ranks each
+        takes its own share. The arrays are views that keep their batch alive.
+        """
+        import numpy as np
+
+        from fodder._fodder import Plan
+
+        order: dict[str, Any] = {"seed": seed}
+        if seed is None:
+            order = {"ids": np.arange(self._items, dtype=np.uint32).tobytes()}
+        plan = Plan(self.snapshot, self._items, epoch, world=world, uneven=uneven, **order)
+        for start in range(0, plan.share_of(rank), batch_size):
+            batch = self.get_batch(np.frombuffer(plan.ids(rank, start, batch_size)[0], np.uint32))
+            labels = [-1 if label is None else label for label in batch.labels]
+            yield [np.frombuffer(view, np.uint8) for view in batch.data], np.array(labels, np.int64)
+
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of an object by its path."""
         if length == 0:

@@ -59,7 +59,7 @@ class Fetch(torch.utils.data.Dataset[Parcel]):
             try:
                 where = (ticket.job, ticket.epoch, ticket.rank, ticket.number, ticket.size)
                 return node.next_batch(source.name, source.snapshot, *where), False
-            except (errors.NotFound, errors.Conflict):
+            except errors.NotFound:
                 # The node was restarted and knows no job; in strict mode it is known here what it would have said.
                 if ticket.ids is None:
                     raise

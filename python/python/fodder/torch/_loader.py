@@ -316,8 +316,9 @@ class Loader:
         ids = pads = None
         if isinstance(self.mode, Strict):
             ids, pads = plan.ids(self.rank, number * self.batch_size, self.batch_size)
-        count = min(self.batch_size, plan.share_of(self.rank) - number * self.batch_size)
-        return Ticket(self._job, plan.epoch, self.rank, number - first, max(count, 1), ids, pads)
+        # The last batch is asked for with the same size and comes shorter: workers ask in any order, and the node
+        # reserves what was not asked for yet in batches of the size that it hears.
+        return Ticket(self._job, plan.epoch, self.rank, number - first, self.batch_size, ids, pads)
 
     def _take(self, plan: Plan, parcel: Parcel) -> None:
         """The loop is given a batch, and from now on has had it."""

@@ -1,0 +1,166 @@
+"""`fodder://`: fsspec's own tests for reading, and those who read through it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+from fodder.fsspec import FodderFileSystem  # noqa: E402
+from fsspec.implementations.local import LocalFileSystem, make_path_posix  # noqa: E402
+from fsspec.tests import abstract  # noqa: E402
+
+fsspec.register_implementation("fodder", FodderFileSystem, clobber=True)
+
+
+class WritableOrigin(FodderFileSystem):
+    """fsspec's tests write what they then read: here at the origin, behind the node's back."""
+
+    cachable = False
+
+    def __init__(self, origin, **options):
+        super().__init__(**options)
+        self.origin = str(origin)
+
+    def _at_origin(self, path):
+        return os.path.join(self.origin, self._split(path)[1])
+
+    def _look_again(self):
+        self._datasets = {name: dataset.refresh() for name, dataset in self._datasets.items()}
+
+    def makedirs(self, path, exist_ok=False):
+        os.makedirs(self._at_origin(path), exist_ok=exist_ok)
+
+    def mkdir(self, path, create_parents=True, **options):
+        os.makedirs(self._at_origin(path), exist_ok=True)
+
+    def touch(self, path, truncate=True, **options):
+        self.pipe_file(path, b"")
+
+    def pipe_file(self, path, value, mode="overwrite", **options):
+        place = self._at_origin(path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "wb") as file:
+            file.write(value)
+        self._dataset("files")
+        self._look_again()
+
+    def rm(self, path, recursive=False, maxdepth=None):
+        place = self._at_origin(path)
+        shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
+        self._dataset("files")
+        self._look_again()
+
+    def exists(self, path, **options):
+        # A directory without files is at the origin only.
+        return os.path.exists(self._at_origin(path))
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "keep").mkdir()
+    (folder / "keep" / "first.txt").write_text("first")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def files(origin, tmp_path_factory):
+    from conftest import ServedNode
+
+    node = ServedNode(tmp_path_factory.mktemp("node") / "cache", str(origin), "--name", "files")
+    yield node
+    node.stop()
+
+
+class FodderFixtures(abstract.AbstractFixtures):
+    @pytest.fixture(scope="class")
+    def fs(self, origin, files):
+        return WritableOrigin(origin, addr=files.address)
+
+    @pytest.fixture
+    def fs_path(self):
+        return "files"
+
+    @pytest.fixture(scope="class")
+    def local_fs(self):
+        return LocalFileSystem(auto_mkdir=True)
+
+    @pytest.fixture
+    def local_path(self, tmpdir):
+        return make_path_posix(str(tmpdir))
+
+    @pytest.fixture
+    def supports_empty_directories(self):
+        return False
+
+
+class TestGet(abstract.AbstractGetTests, FodderFixtures):
+    pass
+
+
+def test_files_are_listed_described_and_read(node, data):
+    fs = fsspec.filesystem("fodder", addr=node.address)
+    assert fs.ls("fodder://", detail=False) == ["pets"]
+    assert fs.ls("pets", detail=False) == ["pets/class0", "pets/class1", "pets/class2"]
+    path = f"pets/{data.paths[3]}"
+    info = fs.info(path)
+    assert (info["type"], info["size"], info["name"]) == ("file", len(data.content[3]), path)
+    assert fs.isdir("pets") and fs.isdir("pets/class1") and fs.isfile(path) and fs.exists(path)
+    assert fs.cat_file(path) == data.content[3]
+    assert fs.cat_file(path, -5) == data.content[3][-5:] and fs.cat_file(path, 10, 20) == data.content[3][10:20]
+    assert fs.glob("pets/**/0000.png") == [f"pets/class{label}/0000.png" for label in range(3)]
+    assert sorted(fs.find("pets")) == sorted(f"pets/{name}" for name in data.paths)
+    assert fs.modified(path).timestamp() == pytest.approx((data.folder / data.paths[3]).stat().st_mtime, abs=1e-3)
+    with fsspec.open(f"fodder://{path}", addr=node.address) as file:
+        assert file.read(7) == data.content[3][:7]
+        file.seek(100)
+        assert file.read() == data.content[3][100:]
+
+
+def test_what_is_not_there_or_not_allowed_is_as_on_any_file_system(node):
+    fs = fsspec.filesystem("fodder", addr=node.address)
+    for path in ("cars/1.png", "pets/nothing", "pets/class0/nothing.png"):
+        assert not fs.exists(path)
+        with pytest.raises(FileNotFoundError):
+            fs.cat_file(path)
+        with pytest.raises(FileNotFoundError):
+            fs.info(path)
+    with pytest.raises(IsADirectoryError):
+        fs.cat_file("pets/class0")
+    with pytest.raises(OSError, match="read-only"):
+        fs.open("pets/new.png", "wb")
+
+
+def test_pandas_reads_parquet_through_it(serve, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    (tmp_path / "tables").mkdir()
+    table = pandas.DataFrame({"a": range(1000), "b": [str(number) for number in range(1000)]})
+    table.to_parquet(tmp_path / "tables" / "one.parquet")
+    address = serve(str(tmp_path / "tables"), "--name", "tables").address
+    read = pandas.read_parquet("fodder://tables/one.parquet", columns=["b"], storage_options={"addr": address})
+    assert read.equals(table[["b"]])
+
+
+def test_arrow_datasets_and_hugging_face_read_through_it(serve, tmp_path, monkeypatch):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    pytest.importorskip("pyarrow.parquet")
+
+    (tmp_path / "tables").mkdir()
+    for part in range(3):
+        table = arrow.table({"a": list(range(part * 10, part * 10 + 10))})
+        arrow.parquet.write_table(table, tmp_path / "tables" / f"{part}.parquet")
+    address = serve(str(tmp_path / "tables"), "--name", "tables").address
+    fs = fsspec.filesystem("fodder", addr=address)
+    read = arrow.dataset.dataset("tables", filesystem=fs, format="parquet").to_table()
+    assert sorted(read["a"].to_pylist()) == list(range(30))
+    hugging = pytest.importorskip("datasets", reason="datasets (Hugging Face) is not installed")
+    monkeypatch.setenv("FODDER_ADDR", address)
+    loaded = hugging.load_dataset(
+        "parquet", data_files="fodder://tables/*.parquet", split="train", cache_dir=str(tmp_path / "hub")
+    )
+    assert sorted(loaded["a"]) == list(range(30))
