@@ -4,6 +4,7 @@
 mod bucket;
 mod buffer;
 mod contest;
+mod epoch;
 mod fixture;
 mod machine;
 mod mounted;

@@ -51,6 +51,10 @@ impl Peer {
             Self::Rclone => rclone(endpoint, dir, cache),
             Self::S3fs => s3fs(endpoint, dir, cache)?,
         };
+        // What is set for other tools of S3 on this machine is not meant for a server on loopback.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"AWS_")) {
+            command.env_remove(name);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
         let mut mounted = Mounted { child, dir: dir.into() };

@@ -4,6 +4,7 @@
 
 use super::Setting;
 use crate::{
+    epoch::read_all,
     fixture,
     outcome::{Line, Target},
     program::{self, Mount, Node},
@@ -116,16 +117,14 @@ pub(super) struct Speeds {
 }
 
 impl Reading<'_> {
-    /// Reads both in turns, once to warm up and then counted.
+    /// Reads everything once, so that all of it is warm, and then both in turns.
     pub(super) fn compare(&self, ours: &Path, theirs: &Path) -> Result<Speeds> {
         let (ours, theirs) = (ours.join(self.part), theirs.join(self.part));
+        read_all(&ours, 2)?;
+        read_all(&theirs, 2)?;
         let (ours, theirs) = (ours.to_string_lossy(), theirs.to_string_lossy());
-        let run = |duration: &str| {
-            let fixed = ["bench", "read", "--json", "--duration", duration, "--dir", &ours, "--against", &theirs];
-            program::run(fixed.iter().chain(self.options))
-        };
-        run("400ms")?;
-        let report: serde_json::Value = serde_json::from_str(&run(self.duration)?)?;
+        let fixed = ["bench", "read", "--json", "--duration", self.duration, "--dir", &ours, "--against", &theirs];
+        let report: serde_json::Value = serde_json::from_str(&program::run(fixed.iter().chain(self.options))?)?;
         let speed = |side: &str, field: &str| report[side][field].as_f64().context("a report without its numbers");
         let side = |side: &str| anyhow::Ok((speed(side, "gbps")?, speed(side, "ops_per_s")?));
         Ok(Speeds { ours: side("dir")?, theirs: side("against")? })

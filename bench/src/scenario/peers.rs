@@ -2,21 +2,15 @@
 
 use super::{Setting, mount::Reading};
 use crate::{
+    epoch::read_all,
     fixture,
     mounted::{BUCKET, Peer},
     outcome::{Line, Target},
     program::{Mount, Node},
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fodder_s3_server::Server;
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io::Read,
-    path::{Path, PathBuf},
-    thread,
-    time::Instant,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 const SMALL_BYTES: usize = 100 << 10;
 const READERS: usize = 8;
@@ -110,39 +104,4 @@ const PARTS: &[(&str, &str, usize)] =
 /// Reads everything once; the speed of each part.
 fn first_epoch(dir: &Path) -> Result<Vec<(&'static str, f64)>> {
     PARTS.iter().map(|(what, part, readers)| Ok((*what, read_all(&dir.join(part), *readers)?))).collect()
-}
-
-/// Reads all files below a directory in name order, each by one of the readers; MB/s.
-fn read_all(dir: &Path, readers: usize) -> Result<f64> {
-    let files = files_below(dir)?;
-    let began = Instant::now();
-    let bytes = thread::scope(|scope| {
-        let read = |first: usize| {
-            let mut buffer = vec![0; 1 << 20];
-            let mut bytes = 0;
-            for path in files.iter().skip(first).step_by(readers) {
-                let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-                loop {
-                    match file.read(&mut buffer).with_context(|| format!("cannot read {}", path.display()))? {
-                        0 => break,
-                        n => bytes += n,
-                    }
-                }
-            }
-            anyhow::Ok(bytes)
-        };
-        let reading: Vec<_> = (0..readers).map(|first| scope.spawn(move || read(first))).collect();
-        reading.into_iter().map(|thread| thread.join().expect("a reader does not panic")).sum::<Result<usize>>()
-    })?;
-    Ok(bytes as f64 / began.elapsed().as_secs_f64() / 1e6)
-}
-
-fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() { files.extend(files_below(&entry.path())?) } else { files.push(entry.path()) }
-    }
-    files.sort();
-    Ok(files)
 }
