@@ -48,7 +48,7 @@ pub struct Order {
     pub max_bytes: Option<u64>,
     /// The most bytes a second to take from the origin.
     pub bytes_per_second: Option<u64>,
-    /// Requests that are under way at a time.
+    /// Requests that are under way at a time; no more than the origin is asked at once anyway.
     pub workers: usize,
 }
 
@@ -93,7 +93,8 @@ impl Dataset {
         let chosen = Chosen::new(self, order.selection)?;
         let tally = Arc::<Tally>::default();
         let errand = Errand::new(self, chosen, Arc::clone(&tally), order.bytes_per_second);
-        let workers = order.workers.clamp(1, MAX_WORKERS);
+        // More would only wait for their turn at the origin, in front of readers who come later.
+        let workers = order.workers.clamp(1, MAX_WORKERS.min(self.shared.origin_concurrency.max(1)));
         let stop = CancellationToken::new();
         let (tell, running) = oneshot::channel();
         let stopped = stop.clone();

@@ -34,7 +34,7 @@ pub struct WarmArgs {
     /// Have at most so many bytes of it in the cache; files that do not fit are left out.
     #[arg(long, value_name = "SIZE", value_parser = serve::parse_bytes)]
     pub max_size: Option<u64>,
-    /// Requests to the origin at a time.
+    /// Requests to the origin at a time; no more than the node's `origin_concurrency`.
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: u32,
     /// Take at most so many bytes a second from the origin, such as `500MB/s`.

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod cli;
+mod fault;
 mod kill;
 mod mode;
 mod soak;

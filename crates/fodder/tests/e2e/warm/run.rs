@@ -1,6 +1,7 @@
 //! What it brings in, what it says, and how it ends.
 
 use crate::program::{Data, Ended, Node, fodder, run, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     fs,
@@ -115,6 +116,12 @@ fn a_list_names_what_to_bring_in_and_its_junk_is_named_by_line() {
 
 #[test]
 fn an_interrupted_warming_ends_cleanly_and_goes_on_when_it_is_run_again() {
+    for signal in [Signal::INT, Signal::TERM] {
+        interrupt(signal);
+    }
+}
+
+fn interrupt(signal: Signal) {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let slow = format!("throttled:latency=1ms,bandwidth=400KB/s:{}", data.path());
     let node = Node::start(cache.path(), &[&slow, "--name", "pets"]);
@@ -129,7 +136,7 @@ fn an_interrupted_warming_ends_cleanly_and_goes_on_when_it_is_run_again() {
             break;
         }
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
     let stopped: Value = serde_json::from_str(&lines.last().unwrap().unwrap()).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert_eq!((&stopped["event"], there(&stopped) < 8), (&"stopped".into(), true), "{stopped}");
