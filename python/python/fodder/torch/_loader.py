@@ -192,7 +192,7 @@ class Loader:
             "version": 1,
             "epoch": self.epoch,
             "job": self._name,
-            "sampler": self.sampler.state_dict(),
+            "sampler": self.sampler._state(),
         }
         state["snapshot"] = self.dataset.dataset.snapshot
         if self._plan is not None:
@@ -212,7 +212,7 @@ class Loader:
                 "begin the epoch again with set_epoch"
             )
         self._leave()
-        self.sampler.load_state_dict(state["sampler"])
+        self.sampler._load_state(state["sampler"])
         self.epoch, self._name, self._plan, self._taken = state["epoch"], self._name or state["job"], None, 0
         self._resume = state if "checkpoint" in state else None
 

@@ -111,12 +111,13 @@ class EpochSampler(torch.utils.data.Sampler[int]):
         except fodder.FodderError:
             self._job = None
 
-    def state_dict(self) -> dict[str, Any]:
-        """What to keep for a resume at the beginning of an epoch."""
+    # Not `state_dict`: torchdata's StatefulDataLoader would take it for a place in the epoch, and not skip by itself.
+
+    def _state(self) -> dict[str, Any]:
+        """What a loader keeps of it for a resume."""
         return {"epoch": self._next, "seed": self.seed}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
+    def _load_state(self, state: dict[str, Any]) -> None:
         self._next, self.seed = state["epoch"], state["seed"]
 
 
@@ -212,15 +213,15 @@ class ImportanceSampler(EpochSampler):
         for ids, values in fresh:
             self.losses[ids] = values
 
-    def state_dict(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         return {
-            **super().state_dict(),
+            **super()._state(),
             "losses": self.losses.copy(),
             "fresh": list(self._fresh),
             "planned": self._planned,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
+    def _load_state(self, state: dict[str, Any]) -> None:
+        super()._load_state(state)
         self.losses, self._fresh = np.array(state["losses"]), list(state["fresh"])
         self._planned = state["planned"]
