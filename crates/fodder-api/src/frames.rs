@@ -82,7 +82,7 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (1, 1);
+pub const VERSIONS: (u16, u16) = (2, 2);
 
 /// Stands for the item of an object that was asked for by its path.
 pub const NO_ITEM: u64 = u64::MAX;
