@@ -308,6 +308,8 @@ def test_ctrl_c_in_an_epoch_leaves_no_node_and_no_shared_memory(tmp_path):
     cache = tmp_path / "cache"
     code = (
         "import os, signal, fodder, fodder.torch as ft\n"
+        # Whoever runs the tests in the background has it ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def head(view): return view[0]\n"
         f"dataset = ft.ItemDataset({str(data.folder)!r}, head, cache_dir={str(cache)!r}, cache_size='32MiB')\n"
         "loader = ft.Loader(dataset, batch_size=2, num_workers=2)\n"

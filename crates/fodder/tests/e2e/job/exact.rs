@@ -125,7 +125,8 @@ fn jobs_in_step_have_each_item_fetched_once() {
             rank.call(async |job| job.acknowledge(epoch, 0, vec![19]).await).unwrap();
         }
     }
-    // The second epoch finds a few in the cache; none is fetched twice in an epoch.
+    // The second epoch finds a few in the cache, and the one after it may be fetched ahead already: none is fetched twice
+    // in an epoch.
     let fetched = node.status()["datasets"][0]["stats"]["bytes_from_origin"].as_u64().unwrap() / ITEM_BYTES as u64;
-    assert!((200..=400).contains(&fetched), "{fetched} items were fetched in two epochs of 200");
+    assert!((200..=600).contains(&fetched), "{fetched} items were fetched for three epochs of 200");
 }
