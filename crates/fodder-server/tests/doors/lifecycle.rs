@@ -10,8 +10,8 @@ use std::{sync::Arc, time::Duration};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_under_way_ends_before_the_node_does() {
-    // A client that asks for more just when everything was sent and the node has closed is told of a broken pipe instead of
-    // what it has received: HTTP/2's library reads no further then. That is rare, so another try is another answer.
+    // Once in many runs the client is told of a broken pipe in the middle of its read. Why is not known for certain: it may
+    // be that it asks for more just when the node has sent everything and closed. Until it is, one read in five must end well.
     for _ in 0..4 {
         if read_while_the_node_ends().await.is_ok() {
             return;
