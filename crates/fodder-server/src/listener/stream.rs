@@ -19,6 +19,9 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
+/// How long a client that was told everything may take to close its side.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// A connection as it was taken.
 pub(crate) enum Raw {
     Tcp(TcpStream),
@@ -81,6 +84,8 @@ pub(crate) struct Stream {
     /// Runs while a write waits for the client.
     stalled: Option<Pin<Box<Sleep>>>,
     stall: Duration,
+    /// Runs once everything was said, while the client may still be reading it.
+    farewell: Option<Pin<Box<Sleep>>>,
     _counted: Counted,
 }
 
@@ -115,7 +120,7 @@ impl Stream {
         let left = if prefix == [0; 4] { 0 } else { prefix.len() };
         let closed = Box::pin(closed.cancelled_owned());
         let counted = Counted { info, count, _place: place };
-        Self { raw, prefix: (prefix, left), closed, stalled: None, stall, _counted: counted }
+        Self { raw, prefix: (prefix, left), closed, stalled: None, stall, farewell: None, _counted: counted }
     }
 
     /// Minds the clock while a write waits, and fails it when the client takes too long.
@@ -128,6 +133,23 @@ impl Stream {
         ready!(stalled.as_mut().poll(cx));
         tracing::info!(after = ?self.stall, "gave up a client that does not read");
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+
+    /// Hears the client out until it closes its side too.
+    ///
+    /// A socket that is closed under a client's last words (it still grants room in its windows, or answers a ping)
+    /// makes them fail, and an HTTP/2 client that cannot write gives up what it has not read yet.
+    fn hear_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let farewell = self.farewell.get_or_insert_with(|| Box::pin(sleep(FAREWELL)));
+        while farewell.as_mut().poll(cx).is_pending() && self.closed.as_mut().poll(cx).is_pending() {
+            let mut unheard = [0; 1024];
+            let mut unheard = ReadBuf::new(&mut unheard);
+            match ready!(Pin::new(&mut self.raw).poll_read(cx, &mut unheard)) {
+                Ok(()) if !unheard.filled().is_empty() => {}
+                _ => break,
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -173,8 +195,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let write = Pin::new(&mut self.raw).poll_shutdown(cx);
-        self.mind(cx, write)
+        if self.farewell.is_none() {
+            let write = Pin::new(&mut self.raw).poll_shutdown(cx);
+            ready!(self.mind(cx, write))?;
+        }
+        self.hear_out(cx)
     }
 }
 
@@ -182,4 +207,48 @@ impl Connected for Stream {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{IcacheConfig, testing::Fixture};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        sync::Semaphore,
+    };
+
+    async fn connection() -> (UnixStream, Stream) {
+        let (client, server) = UnixStream::pair().unwrap();
+        let info = Fixture::empty(IcacheConfig::default()).await.info;
+        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let books: (_, Count) = (info, |info| &info.state.connections.grpc);
+        let stall = Duration::from_secs(30);
+        (client, Stream::new(Raw::Unix(server), [0; 4], place, books, CancellationToken::new(), stall))
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_a_client_do_not_fail_and_cost_it_nothing() {
+        let (mut client, mut server) = connection().await;
+        client.write_all(b"unread").await.unwrap();
+        server.write_all(b"everything").await.unwrap();
+        let closing = tokio::spawn(async move { server.shutdown().await });
+        let mut heard = [0; 5];
+        client.read_exact(&mut heard).await.unwrap();
+        for _ in 0..1000 {
+            client.write_all(b"go on, please").await.unwrap();
+        }
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"thing");
+        drop(client);
+        closing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_close_is_not_waited_for_long() {
+        let (_client, mut server) = connection().await;
+        server.shutdown().await.unwrap();
+    }
 }
