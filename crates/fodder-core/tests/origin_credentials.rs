@@ -10,9 +10,12 @@ use fodder_core::{
 use fodder_s3_server::{Fault, Server};
 use futures::TryStreamExt;
 use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::Command,
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -21,8 +24,9 @@ const SECRETS: [&str; 4] = ["AKIAPLANTED", "PlantedSecret", "PlantedToken", "hun
 /// Runs a case in a clean environment with only these variables.
 fn case(name: &str, home: &Path, variables: &[(&str, &str)]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", name]).env_clear().envs(variables.iter().copied());
+    command.args(["--exact", "--ignored", "--nocapture", name]).env_clear();
     command.env("HOME", home).env("AWS_EC2_METADATA_DISABLED", "true").env("PATH", "/usr/bin:/bin");
+    command.envs(variables.iter().copied());
     let output = command.output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{name}: {text}");
@@ -98,6 +102,137 @@ fn credentials_come_from_a_program_and_are_renewed_before_they_expire() {
 
     std::fs::remove_file(home.path().join("calls")).unwrap();
     case("inner_expired_credentials_are_asked_for_again", home.path(), &[]);
+}
+
+/// A service on loopback that lends credentials as AWS's do, and remembers what it was asked.
+struct Lender {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Lender {
+    /// Answers a request whose first line, headers and body contain `about` with the text beside it.
+    fn start(answers: Vec<(&'static str, String)>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (answers, seen) = (answers.clone(), Arc::clone(&seen));
+                std::thread::spawn(move || answer(stream.unwrap(), &answers, &seen));
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn was_asked(&self, about: &str) -> bool {
+        self.asked.lock().unwrap().iter().any(|request| request.contains(about))
+    }
+}
+
+/// Answers the one request of a connection.
+fn answer(mut stream: TcpStream, answers: &[(&str, String)], seen: &Mutex<Vec<String>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let (mut request, mut length) = (String::new(), 0);
+    while reader.read_line(&mut request).unwrap() > 2 {
+        let line = request.lines().last().unwrap().to_ascii_lowercase();
+        length = line.strip_prefix("content-length:").map_or(length, |text| text.trim().parse().unwrap());
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    request += &String::from_utf8_lossy(&body);
+    let (status, text) = match answers.iter().find(|(about, _)| request.contains(about)) {
+        Some((_, text)) => ("200 OK", text.as_str()),
+        None => ("404 Not Found", ""),
+    };
+    seen.lock().unwrap().push(request);
+    let headers =
+        format!("content-length: {}\r\nx-aws-ec2-metadata-token-ttl-seconds: 600\r\nconnection: close", text.len());
+    write!(stream, "HTTP/1.1 {status}\r\n{headers}\r\n\r\n{text}").unwrap();
+}
+
+/// A moment an hour from now.
+fn in_an_hour() -> SystemTime {
+    SystemTime::now() + Duration::from_secs(3600)
+}
+
+/// Keys as the services of containers and instances write them.
+fn lent() -> String {
+    let expiration = humantime::format_rfc3339_seconds(in_an_hour());
+    format!(
+        r#"{{"Code":"Success","Type":"AWS-HMAC","AccessKeyId":"AKIAPLANTED","SecretAccessKey":"PlantedSecret",
+            "Token":"PlantedToken","Expiration":"{expiration}","LastUpdated":"2020-01-01T00:00:00Z"}}"#
+    )
+}
+
+#[test]
+fn credentials_come_from_the_service_of_a_container() {
+    let home = tempfile::tempdir().unwrap();
+    let lender = Lender::start(vec![("GET /lend ", lent())]);
+    let url = format!("{}/lend", lender.url);
+    let variables = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*url), ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "hunter2")];
+    case("inner_signed", home.path(), &variables);
+    assert!(lender.was_asked("hunter2"));
+}
+
+#[test]
+fn credentials_come_from_the_service_of_an_instance() {
+    let home = tempfile::tempdir().unwrap();
+    let lender = Lender::start(vec![
+        ("PUT /latest/api/token ", "a-token".into()),
+        ("GET /latest/meta-data/iam/security-credentials/trainer ", lent()),
+        ("GET /latest/meta-data/iam/security-credentials-extended/trainer ", lent()),
+        ("GET /latest/meta-data/iam/security-credentials", "trainer".into()),
+    ]);
+    let variables = [("AWS_EC2_METADATA_DISABLED", "false"), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &*lender.url)];
+    case("inner_signed", home.path(), &variables);
+    assert!(lender.was_asked("a-token"));
+}
+
+#[test]
+fn credentials_come_from_a_web_identity() {
+    let home = tempfile::tempdir().unwrap();
+    let token = home.path().join("token");
+    std::fs::write(&token, "hunter2").unwrap();
+    let expiration = humantime::format_rfc3339_seconds(in_an_hour());
+    let answer = format!(
+        "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+         <AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>AKIAPLANTED</AccessKeyId>\
+         <SecretAccessKey>PlantedSecret</SecretAccessKey><SessionToken>PlantedToken</SessionToken>\
+         <Expiration>{expiration}</Expiration></Credentials></AssumeRoleWithWebIdentityResult>\
+         </AssumeRoleWithWebIdentityResponse>"
+    );
+    let lender = Lender::start(vec![("Action=AssumeRoleWithWebIdentity", answer)]);
+    let variables = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.to_str().unwrap()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/trainer"),
+        ("AWS_ENDPOINT_URL_STS", &lender.url),
+    ];
+    case("inner_signed", home.path(), &variables);
+    assert!(lender.was_asked("WebIdentityToken=hunter2"));
+}
+
+#[test]
+fn credentials_come_from_single_sign_on() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join(".aws/sso/cache");
+    std::fs::create_dir_all(&cache).unwrap();
+    let config = "[default]\nsso_session=us\nsso_account_id=123456789012\nsso_role_name=trainer\nregion=us-east-1\n\
+                  [sso-session us]\nsso_region=us-east-1\nsso_start_url=https://example.com/start\n";
+    std::fs::write(home.path().join(".aws/config"), config).unwrap();
+    // What `aws sso login` leaves, named by the SHA-1 of the session's name.
+    let expiry = humantime::format_rfc3339_seconds(in_an_hour());
+    let token = format!(r#"{{"accessToken":"hunter2","expiresAt":"{expiry}","region":"us-east-1"}}"#);
+    std::fs::write(cache.join("da2b128800d4e129def769b7ec5decc00517fa8b.json"), token).unwrap();
+    let until = in_an_hour().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let answer = format!(
+        r#"{{"roleCredentials":{{"accessKeyId":"AKIAPLANTED","secretAccessKey":"PlantedSecret",
+            "sessionToken":"PlantedToken","expiration":{until}}}}}"#
+    );
+    let lender = Lender::start(vec![("GET /federation/credentials", answer)]);
+    case("inner_signed", home.path(), &[("AWS_ENDPOINT_URL_SSO", &lender.url)]);
+    assert!(lender.was_asked("role_name=trainer") && lender.was_asked("hunter2"));
 }
 
 #[test]
