@@ -1,7 +1,7 @@
 //! The jobs of one dataset: who they are, what they plan, what they were given and what they have reported.
 //!
 //! A synchronous machine: time is passed in (`now`, since any fixed moment), and what should happen elsewhere is
-//! returned as values. It knows item ids of snapshots; it knows no bytes, pieces, sockets or clocks.
+//! returned as values. It knows item ids of snapshots; it holds no bytes, and knows no pieces, sockets or clocks.
 //!
 //! A job's life: [`introduce`](Jobs::introduce), then for each epoch [`begin`](Jobs::begin), batches and their
 //! acknowledgements, and [`leave`](Jobs::leave). Ranks do not turn the epoch at the same moment, so two epochs of a job
@@ -14,10 +14,12 @@
 mod epoch;
 mod member;
 mod pace;
+mod prepared;
 mod request;
 mod score;
 mod staging;
 
+pub use prepared::Prepared;
 pub use request::{
     Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Status, Upcoming,
 };
@@ -176,7 +178,7 @@ impl Jobs {
         member.observe(now, alone);
         let mut effects: Vec<Effect> = given.consumed.iter().copied().map(Effect::Consumed).collect();
         let closed = member.arrive(rank, epoch, &mut effects);
-        effects.extend(self.stage(job.seat(), epoch, &given.consumed));
+        effects.extend(self.stage(job.seat(), epoch, &given.consumed, look));
         if closed.is_some() {
             effects.extend(self.review(job.seat()));
         }
@@ -190,13 +192,20 @@ impl Jobs {
 
     /// Items were consumed that were read by id and not in batches (an epoch does one or the other, else the audit finds
     /// duplicates). Returns what should happen elsewhere.
-    pub fn consumed(&mut self, job: JobId, epoch: u64, ids: &[u32], now: Duration) -> Result<Vec<Effect>> {
+    pub fn consumed(
+        &mut self,
+        job: JobId,
+        epoch: u64,
+        ids: &[u32],
+        look: &dyn Look,
+        now: Duration,
+    ) -> Result<Vec<Effect>> {
         let alone = self.members.len() == 1;
         let member = self.member_mut(job, now)?;
         let first = member.epoch_mut(epoch)?.consume(ids)?;
         member.observe(now, alone);
         let mut effects: Vec<Effect> = first.iter().copied().map(Effect::Consumed).collect();
-        effects.extend(self.stage(job.seat(), epoch, &first));
+        effects.extend(self.stage(job.seat(), epoch, &first, look));
         Ok(effects)
     }
 
@@ -215,6 +224,13 @@ impl Jobs {
 
     /// The same with scores that were checked elsewhere.
     pub fn report(&mut self, job: JobId, report: Report, now: Duration) -> Result<()> {
+        self.has_room_for(&report)?;
+        let snapshot = self.snapshot;
+        self.member_mut(job, now)?.report(report, snapshot)
+    }
+
+    /// Refuses scores that would hold more memory than there is: for whoever reports them in parts. O(jobs).
+    pub fn has_room_for(&self, report: &Report) -> Result<()> {
         let held = self.members.values().map(|member| member.book.heap_bytes()).sum::<usize>();
         let growth = report.growth_bytes();
         if held.saturating_add(growth) > self.settings.max_memory_bytes {
@@ -224,8 +240,7 @@ impl Jobs {
                 self.settings.max_memory_bytes
             )));
         }
-        let snapshot = self.snapshot;
-        self.member_mut(job, now)?.report(report, snapshot)
+        Ok(())
     }
 
     /// What a job has reported so far takes effect, without waiting for the end of its epoch.
@@ -259,7 +274,13 @@ impl Jobs {
 
     /// A job goes on from a checkpoint, an older one too, on any number of ranks, under a new id: what it has consumed
     /// since is given out again and is no duplicate.
+    /// Reads the checkpoint, and checks a list, in time in proportion to them: see [`resume_with`](Self::resume_with).
     pub fn resume(&mut self, request: Resume<'_>, now: Duration) -> Result<Resumed> {
+        self.resume_with(request, None, now)
+    }
+
+    /// The same with a checkpoint that was read elsewhere. One of a snapshot that nobody is on any more is read anew.
+    pub fn resume_with(&mut self, request: Resume<'_>, prepared: Option<Prepared>, now: Duration) -> Result<Resumed> {
         let room = self.settings.max_memory_bytes.saturating_sub(self.memory_bytes());
         let seat = request.job.seat();
         let member = self.members.get_mut(&seat).ok_or_else(|| unknown(request.job))?;
@@ -270,7 +291,7 @@ impl Jobs {
             )));
         }
         member.seen = member.seen.max(now);
-        let mut resumed = member.resume(&request, self.snapshot, room)?;
+        let mut resumed = member.resume(&request, prepared, self.snapshot, room)?;
         resumed.effects.extend(self.review(seat));
         Ok(resumed)
     }

@@ -96,6 +96,11 @@ pub trait Look {
     /// Whether an item can be read without asking the origin.
     fn cached(&self, id: u32) -> bool;
 
+    /// How many bytes an item has.
+    fn bytes(&self, _id: u32) -> u64 {
+        0
+    }
+
     /// The label of an item, where the layout has one.
     fn label(&self, _id: u32) -> Option<u32> {
         None

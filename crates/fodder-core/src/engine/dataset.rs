@@ -6,7 +6,7 @@ use super::{
     flight::Flights,
     guess::Guesses,
     hold::Reason,
-    job::{Notices, Prefetcher, State},
+    job::{Notices, Prefetcher, Settings, State},
     meter::Meter,
     readahead::Lookahead,
     shared::Shared,
@@ -35,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-/// The part of the memory budget that may hold what jobs are still to read.
+/// The part of the memory budget, and of the tiers, that may hold what jobs are still to read.
 const STAGING_PART: u64 = 4;
 /// Objects an eviction by hand looks at in one go.
 const EVICT_PAGE: usize = 4096;
@@ -86,7 +86,10 @@ impl Dataset {
         }
         let strategy = config.tuning.fetching.unwrap_or_else(|| Strategy::beside(config.policy));
         let prefetches = (shared.origin_concurrency / 2).max(1);
-        let jobs = State::new(catalog.current(), notices, config.tuning.jobs());
+        let staging = Staging::new(shared.budget.total_bytes() / STAGING_PART);
+        let quotas = spaces.iter().map(|space| space.tier.quota_bytes()).fold(0, u64::saturating_add);
+        let max_staged_bytes = staging.most_bytes().max(quotas / STAGING_PART);
+        let jobs = State::new(catalog.current(), notices, Settings { max_staged_bytes, ..config.tuning.jobs() });
         let recorded_as = shared.recording.as_ref().map(|recording| recording.dataset(&config.name));
         let dataset = Self {
             config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
@@ -99,7 +102,7 @@ impl Dataset {
             meter: Meter::default(),
             jobs: Arc::new(jobs),
             prefetcher: Arc::new(Prefetcher::new(strategy, prefetches)),
-            staging: Staging::new(shared.budget.total_bytes() / STAGING_PART),
+            staging,
             lookahead: Arc::new(Lookahead::new(shared.guesses.most_bytes(), prefetches)),
             guessed: Guesses::new(Arc::clone(&shared.guesses)),
             shared,

@@ -30,7 +30,7 @@ pub use fodder_policy::{
 use super::{Dataset, hold::Reason};
 use crate::{Error, Result, catalog::Snapshot, id::SnapshotId};
 use fodder_policy::{
-    job::{Answer, Effect, Report},
+    job::{Answer, Effect, Prepared, Report},
     plan::Plan,
 };
 use look::CacheLook;
@@ -43,6 +43,8 @@ use std::{
 
 /// How long a request for a batch waits for jobs in step before it is answered that they are behind.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Scores that a job reports before others get their turn.
+const REPORT_PART: usize = 1 << 16;
 /// How long what was promised to a reader stays for it.
 const PROMISE: Duration = Duration::from_secs(60);
 
@@ -161,6 +163,9 @@ impl Jobs<'_> {
     /// asking again goes on waiting.
     pub async fn next_batch(&self, request: BatchRequest) -> Result<Batch> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
+        if tokio::time::timeout_at(deadline, self.dataset.jobs.outbox.has_room()).await.is_err() {
+            return Err(too_fast());
+        }
         loop {
             let progress = self.dataset.jobs.progress.notified();
             tokio::pin!(progress);
@@ -211,9 +216,16 @@ impl Jobs<'_> {
 
     /// A rank has consumed items that it read by id and not in batches.
     pub fn consumed(&self, job: JobId, epoch: u64, ids: &[u32]) -> Result<()> {
+        if self.dataset.jobs.outbox.is_full() {
+            return Err(too_fast());
+        }
         self.act(|inner, now| {
-            let effects = inner.machine.consumed(job, epoch, ids, now)?;
-            let snapshot = inner.snapshot_of(job, epoch)?;
+            // Whether the job and its epoch are there, the machine says.
+            let snapshot = inner.snapshot_of(job, epoch).unwrap_or_else(|_| inner.snapshot_now(job));
+            let objects = self.dataset.objects();
+            let span = Span { snapshot: &snapshot, objects: &objects };
+            let look = CacheLook { dataset: self.dataset, span, replaceable: false };
+            let effects = inner.machine.consumed(job, epoch, ids, &look, now)?;
             self.send(inner, &snapshot, effects);
             Ok(())
         })?;
@@ -235,12 +247,16 @@ impl Jobs<'_> {
         })
     }
 
-    /// A job reports scores; they take effect at the end of its epoch, or at the configured interval. One that is not
+    /// A job reports scores, which are checked before any other job has to wait; they take effect at the end of its epoch, or at the configured interval. One that is not
     /// finite, or of an item that does not exist, refuses the whole report.
     pub fn report_scores(&self, job: JobId, scores: Scores<'_>) -> Result<()> {
         let items = seen_by_plans(&self.dataset.jobs.lock().snapshot_now(job)).items;
         let report = Report::new(items, scores)?;
-        self.act(|inner, now| Ok(inner.machine.report(job, report, now)?))
+        self.act(|inner, _| Ok(inner.machine.has_room_for(&report)?))?;
+        for part in report.in_parts(REPORT_PART) {
+            self.act(|inner, now| Ok(inner.machine.report(job, part, now)?))?;
+        }
+        Ok(())
     }
 
     /// The scores reported so far take effect now, or as soon as they are combined (iCache's clients say when).
@@ -285,9 +301,10 @@ impl Jobs<'_> {
 
     /// A job goes on from a checkpoint, an older one too, on any number of ranks. Its ranks use the new id.
     pub fn resume(&self, request: Resume<'_>) -> Result<Resumed> {
+        let prepared = self.prepare(&request)?;
         let resumed = self.act(|inner, now| {
             let before = request.job;
-            let resumed = inner.machine.resume(request, now)?;
+            let resumed = inner.machine.resume_with(request, prepared, now)?;
             let snapshot = inner.resumed(before, &resumed);
             let (job, epoch, left) = (resumed.job, resumed.epoch, resumed.left);
             self.send(inner, &snapshot, resumed.effects);
@@ -295,6 +312,21 @@ impl Jobs<'_> {
         })?;
         self.dataset.jobs.progress.notify_waiters();
         Ok(resumed)
+    }
+
+    /// Reads a checkpoint, and checks the list that came with it, while nobody else has to wait. None if it is of a list
+    /// that the job has already.
+    fn prepare(&self, request: &Resume<'_>) -> Result<Option<Prepared>> {
+        let (newest, own) = {
+            let inner = self.dataset.jobs.lock();
+            (seen_by_plans(&inner.current), seen_by_plans(&inner.snapshot_now(request.job)))
+        };
+        let prepared = Prepared::new(request, newest).or_else(|error| Prepared::new(request, own).map_err(|_| error));
+        match prepared {
+            Ok(prepared) => Ok(Some(prepared)),
+            Err(_) if request.ids.is_none() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// A job is done.
@@ -333,4 +365,8 @@ impl Jobs<'_> {
             self.dataset.hold(piece, reason, PROMISE);
         }
     }
+}
+
+fn too_fast() -> Error {
+    Error::Unavailable("jobs take items faster than the policies of this dataset take note: ask again".into())
 }

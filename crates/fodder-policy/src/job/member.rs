@@ -1,8 +1,8 @@
 //! One job: its epochs, its scores, its pace. It knows nothing of other jobs.
 
 use super::{
-    Begun, Effect, Gone, Introduction, JobId, Report, Resume, Resumed, Status, Upcoming, epoch::Epoch, pace::Pace,
-    score::Book,
+    Begun, Effect, Gone, Introduction, JobId, Prepared, Report, Resume, Resumed, Status, Upcoming, epoch::Epoch,
+    pace::Pace, score::Book,
 };
 use crate::{
     Error, Result,
@@ -233,7 +233,13 @@ impl Member {
     }
 
     /// Goes on from a checkpoint; or, for a rank that says what another has said, joins it.
-    pub(super) fn resume(&mut self, request: &Resume<'_>, snapshot: Snapshot, room_bytes: usize) -> Result<Resumed> {
+    pub(super) fn resume(
+        &mut self,
+        request: &Resume<'_>,
+        prepared: Option<Prepared>,
+        snapshot: Snapshot,
+        room_bytes: usize,
+    ) -> Result<Resumed> {
         let sum = checkpoint::sum(request.checkpoint);
         if let (Some(rank), Some(run)) = (request.rank, &mut self.run)
             && run.sum == sum
@@ -242,7 +248,7 @@ impl Member {
         {
             return Ok(Resumed { job: self.id, epoch: run.epoch, left: run.left, effects: Vec::new() });
         }
-        let next = self.restored(request, snapshot, room_bytes)?;
+        let next = self.restored(request, prepared, snapshot, room_bytes)?;
         let mut ranks = Bits::new(request.world);
         request.rank.map(|rank| ranks.insert(rank));
         let (epoch, left) = (next.number(), next.deal.rest().len());
@@ -256,21 +262,36 @@ impl Member {
     }
 
     /// The epoch that a checkpoint tells of, from where it was.
-    fn restored(&self, request: &Resume<'_>, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
+    fn restored(
+        &self,
+        request: &Resume<'_>,
+        prepared: Option<Prepared>,
+        snapshot: Snapshot,
+        room_bytes: usize,
+    ) -> Result<Epoch> {
         if let Some(rank) = request.rank.filter(|&rank| rank >= request.world) {
             let world = request.world;
             return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
         }
         // A job may go on with the snapshot it is on, though the dataset has a newer one.
-        let on = self.open().map(|epoch| epoch.deal.plan().snapshot()).filter(|&on| on != snapshot);
-        let read = |on| Checkpoint::decode(request.checkpoint, on);
-        let checkpoint = read(snapshot).or_else(|error| on.map(read).find(Result::is_ok).unwrap_or(Err(error)))?;
-        let open = self.open().find(|epoch| epoch.number() == checkpoint.epoch());
-        let ids = request.ids.clone().or_else(|| open?.deal.plan().ids().cloned());
-        let plan = checkpoint.plan(ids)?;
+        let on = || self.open().map(|epoch| epoch.deal.plan().snapshot()).filter(|&on| on != snapshot);
+        let (checkpoint, plan) = match prepared {
+            Some(prepared) if prepared.snapshot == snapshot || on().any(|on| on == prepared.snapshot) => {
+                (prepared.checkpoint, prepared.plan)
+            }
+            _ => {
+                let read = |on| Checkpoint::decode(request.checkpoint, on);
+                let found = read(snapshot).or_else(|error| on().map(read).find(Result::is_ok).unwrap_or(Err(error)));
+                let checkpoint = found?;
+                let open = self.open().find(|epoch| epoch.number() == checkpoint.epoch());
+                let ids = request.ids.clone().or_else(|| open?.deal.plan().ids().cloned());
+                let plan = checkpoint.plan(ids)?;
+                (checkpoint, Arc::new(plan))
+            }
+        };
         let share = Share::new(request.world, self.introduction.uneven)?;
         fits(&plan, share, room_bytes)?;
-        let deal = Deal::new(Arc::new(plan), checkpoint.rest(), share);
+        let deal = Deal::new(plan, checkpoint.rest(), share);
         let start = self.current.as_ref().map_or(0, Epoch::progress);
         Ok(Epoch::resume(deal, self.introduction.mode, checkpoint, start))
     }

@@ -25,6 +25,8 @@ pub struct Settings {
     pub max_memory_bytes: usize,
     /// How many items jobs in step may have staged at once. The one furthest behind may exceed it by its own batches.
     pub max_staged: usize,
+    /// How many bytes these may have. Whoever finds that many waits, so one batch may exceed it.
+    pub max_staged_bytes: u64,
     /// How long a job that is silent is remembered, if it does not say itself.
     pub lease: Duration,
     /// How often reported scores take effect. None: at the end of the epoch in which they were reported.
@@ -39,6 +41,7 @@ impl Default for Settings {
             max_unacknowledged: 1 << 20,
             max_memory_bytes: 4 << 30,
             max_staged: 16_384,
+            max_staged_bytes: 1 << 30,
             lease: Duration::from_secs(600),
             update_interval: None,
         }

@@ -16,6 +16,8 @@ const CHUNK: usize = 1_024;
 pub struct Report {
     items: u32,
     scores: Checked,
+    /// How many chunks it has scores in.
+    chunks: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -28,13 +30,33 @@ impl Report {
     /// Checks scores of a snapshot of so many items; nothing of them counts if anything is wrong.
     pub fn new(items: u32, scores: Scores<'_>) -> Result<Self> {
         check(items, scores)?;
-        let scores = match scores {
-            Scores::Dense(values) => Checked::Dense((0..).zip(values.iter().copied()).collect()),
-            Scores::Sparse { ids, values } => {
-                Checked::Sparse(ids.iter().copied().zip(values.iter().copied()).collect())
-            }
+        Ok(Self::of(
+            items,
+            match scores {
+                Scores::Dense(values) => Checked::Dense((0..).zip(values.iter().copied()).collect()),
+                Scores::Sparse { ids, values } => {
+                    Checked::Sparse(ids.iter().copied().zip(values.iter().copied()).collect())
+                }
+            },
+        ))
+    }
+
+    fn of(items: u32, scores: Checked) -> Self {
+        let chunks = match &scores {
+            Checked::Dense(chunks) => chunks.held,
+            Checked::Sparse(scores) => scores.chunk_by(|a, b| a.0 as usize / CHUNK == b.0 as usize / CHUNK).count(),
         };
-        Ok(Self { items, scores })
+        Self { items, scores, chunks }
+    }
+
+    /// The same in parts that each take a bounded time to collect: of at most so many scores where they are of some items.
+    pub fn in_parts(self, most: usize) -> Vec<Self> {
+        match &self.scores {
+            Checked::Sparse(scores) if scores.len() > most => {
+                scores.chunks(most.max(1)).map(|part| Self::of(self.items, Checked::Sparse(part.to_vec()))).collect()
+            }
+            _ => vec![self],
+        }
     }
 
     /// How many items the snapshot has that it is for.
@@ -44,11 +66,7 @@ impl Report {
 
     /// How many bytes it can add to what a job holds.
     pub(super) fn growth_bytes(&self) -> usize {
-        let chunks = match &self.scores {
-            Checked::Dense(chunks) => chunks.held,
-            Checked::Sparse(scores) => scores.chunk_by(|a, b| a.0 as usize / CHUNK == b.0 as usize / CHUNK).count(),
-        };
-        chunks * size_of::<[f32; CHUNK]>()
+        self.chunks * size_of::<[f32; CHUNK]>()
     }
 }
 

@@ -4,37 +4,42 @@
 //! jobs may join, leave, fall behind and roll back without any count going wrong.
 
 use super::{BatchRequest, Effect, JobId, Jobs, member::Member};
-use crate::{Error, Result, plan::Plan};
-use std::collections::BTreeSet;
+use crate::{Error, Result, plan::Plan, serving::Look};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// The jobs that name one group.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// Seats of jobs.
     pub(super) members: BTreeSet<u64>,
-    /// Items that at least one has taken and at least one still needs, with their epochs.
-    staged: BTreeSet<(u64, u32)>,
+    /// Items that at least one has taken and at least one still needs, with their epochs; how many bytes each has.
+    staged: BTreeMap<(u64, u32), u64>,
+    staged_bytes: u64,
 }
 
 impl Group {
     /// A member has taken an item; `needed` says whether another is still to take it.
-    fn take(&mut self, epoch: u64, id: u32, needed: bool) -> Option<Effect> {
-        if needed {
-            self.staged.insert((epoch, id)).then_some(Effect::Stage(id))
-        } else {
-            self.staged.remove(&(epoch, id)).then_some(Effect::Release(id))
+    fn take(&mut self, epoch: u64, id: u32, bytes: u64, needed: bool) -> Option<Effect> {
+        if !needed {
+            self.staged_bytes -= self.staged.remove(&(epoch, id))?;
+            return Some(Effect::Release(id));
         }
+        let Entry::Vacant(place) = self.staged.entry((epoch, id)) else { return None };
+        place.insert(bytes);
+        self.staged_bytes += bytes;
+        Some(Effect::Stage(id))
     }
 
     /// Releases what nobody needs any more, after a member left, went on or began anew.
     fn review(&mut self, needed: impl Fn(u64, u32) -> bool) -> Vec<Effect> {
-        let released: Vec<(u64, u32)> = self.staged.extract_if(.., |&(epoch, id)| !needed(epoch, id)).collect();
-        released.into_iter().map(|(_, id)| Effect::Release(id)).collect()
+        let released: Vec<_> = self.staged.extract_if(.., |&(epoch, id), _| !needed(epoch, id)).collect();
+        self.staged_bytes -= released.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        released.into_iter().map(|((_, id), _)| Effect::Release(id)).collect()
     }
 
     /// Bytes it holds on the heap, as a tree's nodes are filled on average.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.staged.len() * 2 * size_of::<(u64, u32)>()
+        self.staged.len() * 2 * size_of::<((u64, u32), u64)>()
     }
 }
 
@@ -70,7 +75,8 @@ impl Jobs {
         let Some(group) = group.and_then(|name| self.groups.get(name)) else { return Ok(None) };
         let next = member.epoch(request.epoch)?.ledger.next_number(request.rank)?;
         let room = self.settings.max_staged.saturating_sub(group.staged.len());
-        if request.number < next || request.count as usize <= room {
+        let is_full = request.count as usize > room || group.staged_bytes >= self.settings.max_staged_bytes;
+        if request.number < next || !is_full {
             return Ok(None);
         }
         let others = group.members.iter().filter_map(|seat| self.members.get(seat));
@@ -79,12 +85,12 @@ impl Jobs {
     }
 
     /// Notes that a job has taken items, for those in step with it.
-    pub(super) fn stage(&mut self, seat: u64, epoch: u64, ids: &[u32]) -> Vec<Effect> {
+    pub(super) fn stage(&mut self, seat: u64, epoch: u64, ids: &[u32], look: &dyn Look) -> Vec<Effect> {
         let name = self.members.get(&seat).and_then(|member| member.introduction.in_step.as_deref());
         let Some(group) = name.and_then(|name| self.groups.get_mut(name)) else { return Vec::new() };
         let members: Vec<&Member> = group.members.iter().filter_map(|seat| self.members.get(seat)).collect();
         let needed = |id| members.iter().any(|member| member.will_take(epoch, id));
-        ids.iter().filter_map(|&id| group.take(epoch, id, needed(id))).collect()
+        ids.iter().filter_map(|&id| group.take(epoch, id, look.bytes(id), needed(id))).collect()
     }
 
     /// Looks anew at what is staged, after the job in a seat has changed or left.

@@ -33,7 +33,20 @@ fn started(jobs: &mut Jobs, name: &str, world: u32) -> JobId {
 }
 
 fn ask(jobs: &mut Jobs, job: JobId, rank: u32, number: u64, count: u32) -> Result<Answer> {
-    jobs.next_batch(BatchRequest { job, epoch: 0, rank, number, count }, &|_| false, NOW)
+    jobs.next_batch(BatchRequest { job, epoch: 0, rank, number, count }, &Nothing, NOW)
+}
+
+/// A cache that has nothing, of items of a hundred bytes each.
+struct Nothing;
+
+impl Look for Nothing {
+    fn cached(&self, _id: u32) -> bool {
+        false
+    }
+
+    fn bytes(&self, _id: u32) -> u64 {
+        100
+    }
 }
 
 /// The items that a batch of epoch 0 asks for, and its effects.

@@ -18,6 +18,10 @@ impl Look for CacheLook<'_> {
         self.dataset.has_item(&self.span, id)
     }
 
+    fn bytes(&self, id: u32) -> u64 {
+        self.span.snapshot.item(u64::from(id)).map_or(0, |item| item.range.end - item.range.start)
+    }
+
     fn label(&self, id: u32) -> Option<u32> {
         self.span.snapshot.item(u64::from(id)).ok()?.label
     }

@@ -4,6 +4,8 @@
 //! sent by the thread that caused it, before its caller has an answer; a plan of a million items is sent in the
 //! background, part by part, and readers get the policy's lock in between.
 
+mod queue;
+
 use super::{
     PROMISE,
     span::Span,
@@ -21,7 +23,8 @@ use fodder_policy::{
     residency::signal::{Ids, NEVER},
 };
 use parking_lot::Mutex;
-use std::{collections::VecDeque, ops::Range, sync::Arc, time::Duration};
+use queue::Queue;
+use std::{ops::Range, sync::Arc, time::Duration};
 
 /// Ids that one signal lists at most: readers wait no longer than this takes.
 const PART: usize = 1024;
@@ -31,7 +34,7 @@ const STAGED: Duration = Duration::from_secs(24 * 3600);
 /// Effects that were not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    queue: Mutex<VecDeque<Sent>>,
+    queue: Queue<Sent>,
     /// Held by whoever sends.
     turn: Mutex<()>,
 }
@@ -64,16 +67,25 @@ impl Outbox {
             };
             Sent { snapshot: named.unwrap_or_else(|| Arc::clone(snapshot)), effect }
         });
-        self.queue.lock().extend(sent);
+        self.queue.extend(sent);
+    }
+
+    /// Whether so much waits that jobs should be given nothing new for now. Who leaves or is forgotten may always say so.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.is_full()
+    }
+
+    /// Waits until it is not.
+    pub(super) async fn has_room(&self) {
+        self.queue.has_room().await;
     }
 
     fn pop(&self, long: bool) -> Option<Sent> {
-        let mut queue = self.queue.lock();
-        queue.pop_front_if(|sent| long || !sent.is_long())
+        self.queue.pop_if(|sent| long || !sent.is_long())
     }
 
     fn has(&self, long: bool) -> bool {
-        self.queue.lock().front().is_some_and(|sent| long || !sent.is_long())
+        self.queue.is_next(|sent| long || !sent.is_long())
     }
 }
 

@@ -113,3 +113,17 @@ proptest! {
         prop_assert_eq!(combine(3_000, &[(1.0, &parted)]), combine(3_000, &[(1.0, &whole)]));
     }
 }
+
+#[test]
+fn a_report_in_parts_is_the_same_report() {
+    let ids: Vec<u32> = (0..5_000).rev().collect();
+    let values: Vec<f32> = ids.iter().map(|id| (id * 7 % 1_000) as f32).collect();
+    let scores = Scores::Sparse { ids: &ids, values: &values };
+    let parts = Report::new(5_000, scores).unwrap().in_parts(1_999);
+    assert_eq!(parts.len(), 3);
+    let mut in_parts = Book::default();
+    parts.into_iter().for_each(|part| in_parts.collect(part));
+    in_parts.settle();
+    assert_eq!(combine(5_000, &[(1.0, &in_parts)]), combine(5_000, &[(1.0, &book(5_000, scores))]));
+    assert_eq!(Report::new(2, Scores::Dense(&[1.0, 2.0])).unwrap().in_parts(1).len(), 1);
+}

@@ -172,13 +172,13 @@ fn items_may_be_consumed_by_id() {
     let mut jobs = jobs();
     let job = started(&mut jobs, "a", 1);
     let ids: Vec<u32> = (0..100).collect();
-    assert_eq!(jobs.consumed(job, 0, &ids[50..], NOW).unwrap().len(), 50);
+    assert_eq!(jobs.consumed(job, 0, &ids[50..], &Nothing, NOW).unwrap().len(), 50);
     assert_eq!((jobs.pending(7, 20), jobs.pending(7, 70)), (1, 0));
     assert_eq!(jobs.upcoming(job, 0).map(|next| next.unwrap().id < 50), Some(true));
-    assert_eq!(jobs.consumed(job, 0, &ids[..50], NOW).unwrap().len(), 50);
-    assert_eq!(jobs.consumed(job, 0, &[3], NOW), Ok(vec![]));
+    assert_eq!(jobs.consumed(job, 0, &ids[..50], &Nothing, NOW).unwrap().len(), 50);
+    assert_eq!(jobs.consumed(job, 0, &[3], &Nothing, NOW), Ok(vec![]));
     assert_eq!(jobs.audit(job, 0).unwrap().duplicates, 1);
-    assert!(text(jobs.consumed(job, 0, &[4, 100], NOW)).contains("item 100 is not in the plan"));
+    assert!(text(jobs.consumed(job, 0, &[4, 100], &Nothing, NOW)).contains("item 100 is not in the plan"));
     assert_eq!(jobs.audit(job, 0).unwrap().duplicates, 1, "a refused report has no effect");
 }
 

@@ -147,3 +147,21 @@ fn wrong_resumes_change_nothing() {
     let idle = introduce(&mut jobs, Introduction::new("b"));
     assert!(text(jobs.checkpoint(idle)).contains("is in no epoch"));
 }
+
+#[test]
+fn a_checkpoint_that_was_read_beforehand_resumes_alike() {
+    let mut jobs = jobs();
+    let job = introduce(&mut jobs, Introduction::new("a"));
+    let ids: Arc<[u32]> = (0..100).rev().collect();
+    jobs.begin(job, 0, 0, Order::Ids(Arc::clone(&ids)), NOW).unwrap();
+    consume(&mut jobs, job, 0, 0..3);
+    let bytes = jobs.checkpoint(job).unwrap();
+    let request = |ids| Resume { job, rank: None, world: 2, checkpoint: &bytes, ids };
+    assert!(Prepared::new(&request(None), SNAPSHOT).is_err(), "it does not hold the list");
+    assert!(Prepared::new(&request(Some((0..100).collect())), SNAPSHOT).is_err(), "it is of another list");
+    assert!(Prepared::new(&request(Some(Arc::clone(&ids))), Snapshot { fingerprint: 8, items: 100 }).is_err());
+    let prepared = Prepared::new(&request(Some(Arc::clone(&ids))), SNAPSHOT).unwrap();
+    let resumed = jobs.resume_with(request(Some(ids)), Some(prepared), NOW).unwrap();
+    assert_eq!((resumed.epoch, resumed.left), (0, 70));
+    assert_eq!(batch(&mut jobs, resumed.job, 0, 0, 3).0, [69, 67, 65]);
+}

@@ -61,6 +61,21 @@ fn a_job_that_is_too_far_ahead_waits_for_the_one_behind() {
 }
 
 #[test]
+fn a_job_waits_for_the_one_behind_when_what_is_staged_has_too_many_bytes() {
+    // An item of these tests has 100 bytes.
+    let mut jobs = Jobs::new(SNAPSHOT, Settings { max_staged_bytes: 1_500, ..Settings::default() }, 1);
+    let [fast, slow] = [in_step(&mut jobs, "fast", 1), in_step(&mut jobs, "slow", 1)];
+    batch(&mut jobs, fast, 0, 0, 10);
+    batch(&mut jobs, fast, 0, 1, 10);
+    assert_eq!(ask(&mut jobs, fast, 0, 2, 1), Ok(Answer::Wait { behind: slow }));
+    batch(&mut jobs, slow, 0, 0, 10);
+    batch(&mut jobs, fast, 0, 2, 10);
+    assert_eq!(ask(&mut jobs, fast, 0, 3, 1), Ok(Answer::Wait { behind: slow }));
+    jobs.leave(slow).unwrap();
+    batch(&mut jobs, fast, 0, 3, 10);
+}
+
+#[test]
 fn the_job_that_is_furthest_behind_never_waits() {
     let mut jobs = Jobs::new(SNAPSHOT, Settings { max_staged: 10, ..Settings::default() }, 1);
     let [fast, slow] = [in_step(&mut jobs, "fast", 1), in_step(&mut jobs, "slow", 2)];
