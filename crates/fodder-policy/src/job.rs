@@ -276,11 +276,20 @@ impl Jobs {
     /// since is given out again and is no duplicate.
     /// Reads the checkpoint, and checks a list, in time in proportion to them: see [`resume_with`](Self::resume_with).
     pub fn resume(&mut self, request: Resume<'_>, now: Duration) -> Result<Resumed> {
-        self.resume_with(request, None, now)
+        let prepared = Prepared::new(&request, &self.snapshots_of(request.job)?)?;
+        self.resume_with(request, prepared, now)
     }
 
-    /// The same with a checkpoint that was read elsewhere. One of a snapshot that nobody is on any more is read anew.
-    pub fn resume_with(&mut self, request: Resume<'_>, prepared: Option<Prepared>, now: Duration) -> Result<Resumed> {
+    /// The snapshots whose checkpoints a job can go on from, the newest first: the dataset's, and those it is on. An id that
+    /// the job had before it resumed names it too.
+    pub fn snapshots_of(&self, job: JobId) -> Result<Vec<Snapshot>> {
+        let member = self.members.get(&job.seat()).ok_or_else(|| unknown(job))?;
+        let own = member.snapshots().filter(|on| *on != self.snapshot);
+        Ok(std::iter::once(self.snapshot).chain(own).collect())
+    }
+
+    /// The same with a checkpoint that was read elsewhere.
+    pub fn resume_with(&mut self, request: Resume<'_>, prepared: Prepared, now: Duration) -> Result<Resumed> {
         let room = self.settings.max_memory_bytes.saturating_sub(self.memory_bytes());
         let seat = request.job.seat();
         let member = self.members.get_mut(&seat).ok_or_else(|| unknown(request.job))?;

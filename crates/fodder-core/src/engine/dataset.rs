@@ -35,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-/// The part of the memory budget, and of the tiers, that may hold what jobs are still to read.
+/// The part of the memory budget that may hold what jobs are still to read.
 const STAGING_PART: u64 = 4;
 /// Objects an eviction by hand looks at in one go.
 const EVICT_PAGE: usize = 4096;
@@ -87,8 +87,7 @@ impl Dataset {
         let strategy = config.tuning.fetching.unwrap_or_else(|| Strategy::beside(config.policy));
         let prefetches = (shared.origin_concurrency / 2).max(1);
         let staging = Staging::new(shared.budget.total_bytes() / STAGING_PART);
-        let quotas = spaces.iter().map(|space| space.tier.quota_bytes()).fold(0, u64::saturating_add);
-        let max_staged_bytes = staging.most_bytes().max(quotas / STAGING_PART);
+        let max_staged_bytes = staging.most_bytes();
         let jobs = State::new(catalog.current(), notices, Settings { max_staged_bytes, ..config.tuning.jobs() });
         let recorded_as = shared.recording.as_ref().map(|recording| recording.dataset(&config.name));
         let dataset = Self {

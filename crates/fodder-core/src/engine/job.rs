@@ -247,8 +247,8 @@ impl Jobs<'_> {
         })
     }
 
-    /// A job reports scores, which are checked before any other job has to wait; they take effect at the end of its epoch, or at the configured interval. One that is not
-    /// finite, or of an item that does not exist, refuses the whole report.
+    /// A job reports scores; they take effect at the end of its epoch, or at the configured interval. One that is not
+    /// finite, or of an item that does not exist, refuses the whole report. They are checked while nobody else has to wait.
     pub fn report_scores(&self, job: JobId, scores: Scores<'_>) -> Result<()> {
         let items = seen_by_plans(&self.dataset.jobs.lock().snapshot_now(job)).items;
         let report = Report::new(items, scores)?;
@@ -299,34 +299,20 @@ impl Jobs<'_> {
         Ok(self.dataset.jobs.lock().machine.checkpoint(job)?)
     }
 
-    /// A job goes on from a checkpoint, an older one too, on any number of ranks. Its ranks use the new id.
+    /// A job goes on from a checkpoint, an older one too, on any number of ranks. Its ranks use the new id. The checkpoint,
+    /// and the list that comes with it, are read and checked while nobody else has to wait.
     pub fn resume(&self, request: Resume<'_>) -> Result<Resumed> {
-        let prepared = self.prepare(&request)?;
+        let snapshots = self.dataset.jobs.lock().machine.snapshots_of(request.job)?;
+        let prepared = Prepared::new(&request, &snapshots)?;
         let resumed = self.act(|inner, now| {
-            let before = request.job;
-            let resumed = inner.machine.resume_with(request, prepared, now)?;
-            let snapshot = inner.resumed(before, &resumed);
-            let (job, epoch, left) = (resumed.job, resumed.epoch, resumed.left);
-            self.send(inner, &snapshot, resumed.effects);
-            Ok(Resumed { job, snapshot: snapshot.id(), epoch, left })
+            let mut resumed = inner.machine.resume_with(request, prepared, now)?;
+            let snapshot = inner.snapshot_resumed(&resumed);
+            self.send(inner, &snapshot, std::mem::take(&mut resumed.effects));
+            inner.resumed(&resumed, &snapshot);
+            Ok(Resumed { job: resumed.job, snapshot: snapshot.id(), epoch: resumed.epoch, left: resumed.left })
         })?;
         self.dataset.jobs.progress.notify_waiters();
         Ok(resumed)
-    }
-
-    /// Reads a checkpoint, and checks the list that came with it, while nobody else has to wait. None if it is of a list
-    /// that the job has already.
-    fn prepare(&self, request: &Resume<'_>) -> Result<Option<Prepared>> {
-        let (newest, own) = {
-            let inner = self.dataset.jobs.lock();
-            (seen_by_plans(&inner.current), seen_by_plans(&inner.snapshot_now(request.job)))
-        };
-        let prepared = Prepared::new(request, newest).or_else(|error| Prepared::new(request, own).map_err(|_| error));
-        match prepared {
-            Ok(prepared) => Ok(Some(prepared)),
-            Err(_) if request.ids.is_none() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// A job is done.

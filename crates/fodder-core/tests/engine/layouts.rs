@@ -5,11 +5,11 @@ use crate::{
     world::{World, content},
 };
 use fodder_core::{
-    job::{BatchRequest, Mode, Order, Scores},
+    job::{BatchRequest, Mode, Order, Resume, Scores},
     layout::Layout,
 };
 use fodder_policy::Policy;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 const SHARDS: u32 = 6;
 pub const RECORDS: u32 = 50;
@@ -134,4 +134,41 @@ async fn a_job_stays_on_its_snapshot_until_its_epoch_ends() {
         assert_eq!(take(&dataset, &world, first).await.len(), 7);
         engine.shutdown().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_resumes_is_on_the_snapshot_of_its_checkpoint() {
+    let mut world = jobs::world(Policy::Pending, 60, 20);
+    let (engine, dataset) = world.start().await.unwrap();
+    let jobs = dataset.jobs();
+    let first = jobs.introduce(introduction("again", Mode::Strict)).unwrap();
+    let begun = jobs.begin(first, 0, 0, Order::Seed(2)).unwrap();
+    run_epoch(&dataset, &world, first, 0, 0, 2).await;
+    let checkpoint = jobs.checkpoint(first).unwrap();
+    for n in 0..10 {
+        let path = format!("!{n:03}.bin");
+        world.put(&path, content(&path, 0, jobs::ITEM_BYTES));
+    }
+    dataset.refresh().await.unwrap();
+    // Each time by the id it had at first, as a client does that knows no other.
+    for _ in 0..3 {
+        let resume = Resume { job: first, rank: None, world: 1, checkpoint: &checkpoint, ids: None };
+        let resumed = jobs.resume(resume).unwrap();
+        assert_eq!((resumed.snapshot, resumed.left), (begun.snapshot, 60 - 14));
+        assert_eq!(jobs.status().len(), 1);
+        let (got, _) = run_epoch(&dataset, &world, resumed.job, 0, 0, u64::MAX).await;
+        assert_eq!(got.len(), 60 - 14);
+        assert!(jobs.audit(resumed.job, 0).unwrap().is_exact());
+    }
+    let job = jobs.find("again").unwrap();
+    jobs.begin(job, 0, 1, Order::Seed(2)).unwrap();
+    jobs.leave(job).unwrap();
+    // Nothing is left of any of its runs: what was held for it is let go of.
+    let wait = async {
+        while engine.status().budget_used_bytes > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.expect("everything is let go of");
+    engine.shutdown().await;
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Result,
     bits::Bits,
-    ledger::{Audit, Checkpoint, checkpoint},
+    ledger::Audit,
     plan::{Deal, Order, Plan, Rest, Share, Snapshot},
     serving::{Look, Mode, Served, Serving, Spent},
 };
@@ -232,23 +232,29 @@ impl Member {
         self.book_on
     }
 
+    /// The snapshots that its open epochs are of.
+    pub(super) fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
+        self.open().map(|epoch| epoch.deal.plan().snapshot())
+    }
+
     /// Goes on from a checkpoint; or, for a rank that says what another has said, joins it.
     pub(super) fn resume(
         &mut self,
         request: &Resume<'_>,
-        prepared: Option<Prepared>,
-        snapshot: Snapshot,
+        prepared: Prepared,
+        newest: Snapshot,
         room_bytes: usize,
     ) -> Result<Resumed> {
-        let sum = checkpoint::sum(request.checkpoint);
+        let (sum, snapshot, was) = (prepared.sum, prepared.snapshot, self.id);
         if let (Some(rank), Some(run)) = (request.rank, &mut self.run)
             && run.sum == sum
             && self.introduction.world == request.world
             && run.ranks.insert(rank)
         {
-            return Ok(Resumed { job: self.id, epoch: run.epoch, left: run.left, effects: Vec::new() });
+            let (epoch, left) = (run.epoch, run.left);
+            return Ok(Resumed { job: self.id, was, snapshot, epoch, left, effects: Vec::new() });
         }
-        let next = self.restored(request, prepared, snapshot, room_bytes)?;
+        let next = self.restored(request, prepared, newest, room_bytes)?;
         let mut ranks = Bits::new(request.world);
         request.rank.map(|rank| ranks.insert(rank));
         let (epoch, left) = (next.number(), next.deal.rest().len());
@@ -258,40 +264,32 @@ impl Member {
         self.introduction.world = request.world;
         self.run = Some(Run { sum, ranks, epoch, left });
         (self.current, self.before) = (Some(next), None);
-        Ok(Resumed { job: self.id, epoch, left, effects })
+        Ok(Resumed { job: self.id, was, snapshot, epoch, left, effects })
     }
 
     /// The epoch that a checkpoint tells of, from where it was.
-    fn restored(
-        &self,
-        request: &Resume<'_>,
-        prepared: Option<Prepared>,
-        snapshot: Snapshot,
-        room_bytes: usize,
-    ) -> Result<Epoch> {
+    fn restored(&self, request: &Resume<'_>, prepared: Prepared, newest: Snapshot, room_bytes: usize) -> Result<Epoch> {
         if let Some(rank) = request.rank.filter(|&rank| rank >= request.world) {
             let world = request.world;
             return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
         }
         // A job may go on with the snapshot it is on, though the dataset has a newer one.
-        let on = || self.open().map(|epoch| epoch.deal.plan().snapshot()).filter(|&on| on != snapshot);
-        let (checkpoint, plan) = match prepared {
-            Some(prepared) if prepared.snapshot == snapshot || on().any(|on| on == prepared.snapshot) => {
-                (prepared.checkpoint, prepared.plan)
-            }
-            _ => {
-                let read = |on| Checkpoint::decode(request.checkpoint, on);
-                let found = read(snapshot).or_else(|error| on().map(read).find(Result::is_ok).unwrap_or(Err(error)));
-                let checkpoint = found?;
+        if prepared.snapshot != newest && !self.snapshots().any(|on| on == prepared.snapshot) {
+            return Err(Error::Conflict(
+                "the dataset was refreshed, and the checkpoint is of the snapshot before: begin the next epoch".into(),
+            ));
+        }
+        let checkpoint = prepared.checkpoint;
+        let plan = match prepared.plan {
+            Some(plan) => plan,
+            None => {
                 let open = self.open().find(|epoch| epoch.number() == checkpoint.epoch());
-                let ids = request.ids.clone().or_else(|| open?.deal.plan().ids().cloned());
-                let plan = checkpoint.plan(ids)?;
-                (checkpoint, Arc::new(plan))
+                Arc::new(checkpoint.plan(open.and_then(|epoch| epoch.deal.plan().ids().cloned()))?)
             }
         };
         let share = Share::new(request.world, self.introduction.uneven)?;
         fits(&plan, share, room_bytes)?;
-        let deal = Deal::new(plan, checkpoint.rest(), share);
+        let deal = Deal::new(plan, prepared.rest, share);
         let start = self.current.as_ref().map_or(0, Epoch::progress);
         Ok(Epoch::resume(deal, self.introduction.mode, checkpoint, start))
     }

@@ -4,7 +4,7 @@ use super::JobId;
 use crate::{
     Error, Result,
     ledger::Audit,
-    plan::{Needed, Uneven},
+    plan::{Needed, Snapshot, Uneven},
     serving::{Mode, Served},
 };
 use std::{sync::Arc, time::Duration};
@@ -200,6 +200,10 @@ pub struct Resume<'a> {
 pub struct Resumed {
     /// Its id in requests from now on.
     pub job: JobId,
+    /// Its id until now: the same if another rank has moved it already.
+    pub was: JobId,
+    /// The snapshot that the epoch is of.
+    pub snapshot: Snapshot,
     /// The epoch it goes on in.
     pub epoch: u64,
     /// How many items are left for all ranks together.

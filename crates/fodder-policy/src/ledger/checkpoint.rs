@@ -63,6 +63,11 @@ impl Checkpoint {
         self.account.consumed.count()
     }
 
+    /// Whether its plan was a list, which it does not hold.
+    pub fn is_of_a_list(&self) -> bool {
+        matches!(self.order, Named::List(_))
+    }
+
     /// The positions of the plan that are left.
     pub fn rest(&self) -> Rest {
         Rest::without(&self.account.consumed)

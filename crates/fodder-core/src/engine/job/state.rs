@@ -220,11 +220,19 @@ impl Inner {
         Arc::clone(self.epochs.entry((job, epoch)).or_insert(current))
     }
 
-    /// A job goes on under another id. The snapshot it is on.
-    pub(super) fn resumed(&mut self, before: JobId, resumed: &Resumed) -> Arc<Snapshot> {
-        self.remove(before);
-        self.members.insert(resumed.job);
-        self.began(resumed.job, resumed.epoch)
+    /// The snapshot that a job goes on with.
+    pub(super) fn snapshot_resumed(&self, resumed: &Resumed) -> Arc<Snapshot> {
+        self.snapshot_named(resumed.snapshot.fingerprint).unwrap_or_else(|| Arc::clone(&self.current))
+    }
+
+    /// A job goes on with a snapshot, under another id unless a rank of it has said so before.
+    pub(super) fn resumed(&mut self, resumed: &Resumed, snapshot: &Arc<Snapshot>) {
+        if resumed.was != resumed.job {
+            self.remove(resumed.was);
+            self.members.insert(resumed.job);
+            self.newest = Some((resumed.job, resumed.epoch));
+            self.epochs.insert((resumed.job, resumed.epoch), Arc::clone(snapshot));
+        }
     }
 
     /// A job is gone.

@@ -157,11 +157,24 @@ fn a_checkpoint_that_was_read_beforehand_resumes_alike() {
     consume(&mut jobs, job, 0, 0..3);
     let bytes = jobs.checkpoint(job).unwrap();
     let request = |ids| Resume { job, rank: None, world: 2, checkpoint: &bytes, ids };
-    assert!(Prepared::new(&request(None), SNAPSHOT).is_err(), "it does not hold the list");
-    assert!(Prepared::new(&request(Some((0..100).collect())), SNAPSHOT).is_err(), "it is of another list");
-    assert!(Prepared::new(&request(Some(Arc::clone(&ids))), Snapshot { fingerprint: 8, items: 100 }).is_err());
-    let prepared = Prepared::new(&request(Some(Arc::clone(&ids))), SNAPSHOT).unwrap();
-    let resumed = jobs.resume_with(request(Some(ids)), Some(prepared), NOW).unwrap();
-    assert_eq!((resumed.epoch, resumed.left), (0, 70));
+    let other = Snapshot { fingerprint: 8, items: 100 };
+    assert!(Prepared::new(&request(Some((0..100).collect())), &[SNAPSHOT]).is_err(), "it is of another list");
+    assert!(Prepared::new(&request(Some(Arc::clone(&ids))), &[other]).is_err());
+    let prepared = Prepared::new(&request(Some(Arc::clone(&ids))), &[other, SNAPSHOT]).unwrap();
+    let resumed = jobs.resume_with(request(Some(ids)), prepared, NOW).unwrap();
+    assert_eq!((resumed.was, resumed.snapshot, resumed.epoch, resumed.left), (job, SNAPSHOT, 0, 70));
     assert_eq!(batch(&mut jobs, resumed.job, 0, 0, 3).0, [69, 67, 65]);
+    // The list need not come again while the job has it.
+    let prepared = Prepared::new(&request(None), &[SNAPSHOT]).unwrap();
+    let again = jobs.resume_with(request(None), prepared, NOW).unwrap();
+    assert_eq!((again.was, again.left), (resumed.job, 70));
+    // Of a snapshot that is not the dataset's any more it goes on only if it is on it.
+    jobs.refreshed(other);
+    let prepared = Prepared::new(&request(None), &jobs.snapshots_of(job).unwrap()).unwrap();
+    assert_eq!(jobs.resume_with(request(None), prepared, NOW).unwrap().snapshot, SNAPSHOT);
+    let fresh = introduce(&mut jobs, Introduction::new("b"));
+    let elsewhere = Resume { job: fresh, ..request(None) };
+    assert!(Prepared::new(&elsewhere, &jobs.snapshots_of(fresh).unwrap()).is_err());
+    let prepared = Prepared::new(&elsewhere, &[SNAPSHOT]).unwrap();
+    assert!(text(jobs.resume_with(elsewhere, prepared, NOW)).contains("the dataset was refreshed"));
 }
