@@ -273,7 +273,7 @@ pub struct DatasetArgs {
     #[arg(long, value_parser = serve::parse_layout)]
     pub layout: Option<fodder_core::layout::Layout>,
     /// What stays when the cache is full: `minio` (fill, then never evict), `lru`, `lfu`, `sieve`, `s3fifo`, `importance`,
-    /// `semantic`, `quiver`, `pending` or `plan`; docs/POLICIES.md says which for what. Default: minio.
+    /// `semantic`, `quiver`, `pending`, `plan`, or `auto`, the best of them; docs/POLICIES.md says which for what. Default: minio.
     #[arg(long, value_parser = serve::parse_policy)]
     pub policy: Option<fodder_policy::Policy>,
     /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
