@@ -49,6 +49,13 @@ def test_a_layout_and_a_policy_may_be_chosen(serve, data):
     assert fodder.open(data.folder, cache_dir=node.cache, name="other").name == "other"
 
 
+def test_a_share_of_a_dataset_may_be_cached(data, tmp_path):
+    pets = fodder.open(data.folder, cache_dir=tmp_path / "cache", cache_size="50%")
+    assert not pets.warm(progress=False)["complete"]
+    stats = pets.stats()
+    assert 0.2 < stats.cached_bytes / stats.total_bytes <= 0.5
+
+
 def test_a_node_of_ones_own_that_is_killed_is_started_again(data, tmp_path):
     cache = tmp_path / "cache"
     pets = fodder.open(data.folder, cache_dir=cache, cache_size="32MiB")

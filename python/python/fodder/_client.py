@@ -99,9 +99,9 @@ def open(
     If a node runs for the cache directory it is joined, else one is started; a node that was started so ends some
     seconds after its last user. Any number of processes may do this at once: eight ranks share one node.
 
-    `origin` is a URI (`s3://`, `gs://`, `az://`, `http://`, …) or a directory. `cache_size` (`"20GiB"`) is for a node
-    that has to be started; `layout` (`"files"`, `"tar"`, `"tfrecord"`, `"blocks"`) and `policy` for a dataset that the
-    node does not have yet.
+    `origin` is a URI (`s3://`, `gs://`, `az://`, `http://`, …) or a directory. `cache_size` is for a node that
+    has to be started (`"20GiB"`), or a share of the dataset that may be cached (`"20%"`), which as `layout` (`"files"`,
+    `"tar"`, `"tfrecord"`, `"blocks"`) and `policy` is for a dataset that the node does not have yet.
     """
     text = os.fspath(origin)
     # A path is what looks like one, or is there: `fodder.open("data")`.

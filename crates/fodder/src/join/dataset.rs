@@ -4,7 +4,10 @@ use super::{connect, join_or_start};
 use crate::{cli::NodeArgs, command::to_wire, config};
 use anyhow::{Result, bail};
 use fodder_api::{Client, v1};
-use fodder_core::{config::DatasetConfig, layout::Layout};
+use fodder_core::{
+    config::{DatasetConfig, Quota},
+    layout::Layout,
+};
 use fodder_policy::Policy;
 use std::time::Duration;
 
@@ -66,8 +69,10 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
             vec![name, format!("{short}-{}", &hash[..8])]
         }
     };
+    // A node that is started for this dataset cannot know its size: a share of it is told with the dataset.
+    let quota = node.cache_size.filter(|size| matches!(size, Quota::Share(_)));
     for name in names {
-        let dataset = wanted.config(name, origin.clone());
+        let dataset = DatasetConfig { quota, ..wanted.config(name, origin.clone()) };
         config::check_name(&dataset.name)?;
         match client.add_dataset(to_wire(&dataset)).await {
             Ok(_) => return Ok((client, dataset.name)),
