@@ -28,6 +28,7 @@ pub use client::{
     WarmStream,
 };
 pub use error::{Error, Result};
+pub use fodder_policy::spelling;
 pub use v1::{Delivery, Source};
 
 /// The messages and the gRPC service of a node, made from `proto/fodder/v1`.

@@ -18,7 +18,10 @@ use crate::{
     mode::Policy,
     node::{Newest, Node},
 };
-use fodder_api::frames::{ObjectId, ObjectInfo};
+use fodder_api::{
+    frames::{ObjectId, ObjectInfo},
+    spelling,
+};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::{
@@ -116,8 +119,7 @@ impl<N: Node> FileSystem<N> {
     /// What a name in a directory stands for. The kernel is told of it, and will forget it.
     pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
         let directory = self.directory_path(parent)?;
-        // The catalog's names are text, so no other name can be there.
-        let name = std::str::from_utf8(name).map_err(|_| Errno::NoEntry)?;
+        let name = &spelling::text(name);
         let path = join(&directory, name);
         let entry = self.node.lookup(&path).map_err(|error| told(&error, &path))?;
         Ok(self.remember(parent, name, &path, entry.object))

@@ -21,6 +21,7 @@ use crate::{
     },
     worker::Workers,
 };
+use fodder_api::spelling;
 use std::sync::Arc;
 
 /// Answers the kernel's requests from a file system.
@@ -143,10 +144,14 @@ impl<N: Node> Handler<N> {
         let work = move |fs: &FileSystem<N>| {
             let mut listing = Listing::new(reply.room(size));
             let listed = fs.entries(handle, cookie, plus, &mut |child| match plus {
-                true => {
-                    listing.add_plus(child.attr.as_ref(), child.ino, child.cookie, child.kind, child.name.as_bytes())
-                }
-                false => listing.add(child.ino, child.cookie, child.kind, child.name.as_bytes()),
+                true => listing.add_plus(
+                    child.attr.as_ref(),
+                    child.ino,
+                    child.cookie,
+                    child.kind,
+                    &spelling::name(child.name),
+                ),
+                false => listing.add(child.ino, child.cookie, child.kind, &spelling::name(child.name)),
             });
             let bytes = listing.bytes();
             match listed {

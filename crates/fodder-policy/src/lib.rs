@@ -9,6 +9,7 @@
 //!   gives; [`ledger`] is what it has consumed. [`job`] puts these together, for all jobs of a dataset.
 //! - [`fetching`]: what to bring in before it is asked for, from what jobs have planned; [`readahead`], from what readers did.
 //! - [`sim`]: the same machines over synthetic jobs and traces.
+//! - [`spelling`]: names of any bytes as text, the same for everybody.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod readahead;
 pub mod residency;
 pub mod serving;
 pub mod sim;
+pub mod spelling;
 
 pub use error::{Error, Result};
 pub use residency::{Policy, Pressure, Residency, UnknownPolicy, signal::Signal};

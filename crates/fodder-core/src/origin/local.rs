@@ -8,19 +8,23 @@ mod walk;
 use super::{name, read_only::unsupported};
 use async_trait::async_trait;
 use bytes::Bytes;
+use fodder_policy::spelling;
 use futures::{StreamExt, stream, stream::BoxStream};
 use object_store::{
     Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
 use std::{
+    ffi::OsStr,
     fmt,
     fs::{File, Metadata},
     io,
     ops::Range,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path as FsPath, PathBuf},
-    sync::{Arc, atomic::AtomicU64},
 };
 
 const STORE: &str = "local";
@@ -32,20 +36,22 @@ const CHUNK_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Local {
     root: PathBuf,
-    skipped: Arc<AtomicU64>,
 }
 
 impl Local {
-    /// The files below `root`. Names that cannot be told are counted in `skipped`.
-    pub(super) fn new(root: PathBuf, skipped: Arc<AtomicU64>) -> Self {
-        Self { root, skipped }
+    /// The files below `root`.
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self { root }
     }
 
     /// The file at a location: always below the root, because a location has no `..` and no empty parts.
     fn file(&self, location: &Path) -> Result<PathBuf> {
-        let name = name::unescape(location.as_ref())
-            .ok_or_else(|| failed(io::Error::other("the name is not one that was listed")))?;
-        Ok(self.root.join(name))
+        let unlisted = || io::Error::other("the name is not one that was listed");
+        let name = name::unescape(location.as_ref()).ok_or_else(|| failed(unlisted()))?;
+        if !spelling::is_spelled(&name) {
+            return Err(not_found(FsPath::new(&name), unlisted()));
+        }
+        Ok(self.root.join(OsStr::from_bytes(&spelling::name(&name))))
     }
 }
 
@@ -90,7 +96,7 @@ impl ObjectStore for Local {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let prefix = prefix.map(ToString::to_string).unwrap_or_default();
-        walk::walk(self.root.clone(), prefix, Arc::clone(&self.skipped))
+        walk::walk(self.root.clone(), prefix)
     }
 
     async fn list_with_delimiter(&self, _prefix: Option<&Path>) -> Result<ListResult> {

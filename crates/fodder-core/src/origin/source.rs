@@ -144,7 +144,7 @@ impl Source {
         };
         let single = single.and_then(|name| Naming::Files.path(&name).map(|path| (name, path)));
         Ok(Self {
-            stores: Stores::whole(Arc::new(Local::new(root, Arc::clone(&skipped)))),
+            stores: Stores::whole(Arc::new(Local::new(root))),
             prefix: Path::ROOT,
             single,
             naming: Naming::Files,

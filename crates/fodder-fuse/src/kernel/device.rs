@@ -4,6 +4,7 @@ use crate::{
     backing::Registrar,
     wire::answer::{self, HEAD_BYTES},
 };
+use fodder_api::spelling;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, opcode};
 use std::{
     ffi::c_void,
@@ -65,11 +66,12 @@ impl Device {
     }
 
     fn entry(&self, parent: u64, name: &str, flags: u32) {
+        let name = spelling::name(name);
         let mut body = [0; 16];
         body[..8].copy_from_slice(&parent.to_ne_bytes());
         body[8..12].copy_from_slice(&(name.len() as u32).to_ne_bytes());
         body[12..].copy_from_slice(&flags.to_ne_bytes());
-        self.notify(NOTIFY_INVAL_ENTRY, &[&body, name.as_bytes(), &[0]]);
+        self.notify(NOTIFY_INVAL_ENTRY, &[&body, &name, &[0]]);
     }
 
     /// Sends news. The kernel may have forgotten what it is about, and then there is nothing to do.

@@ -66,7 +66,13 @@ impl Attach<'_> {
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .spawn()?;
+            .spawn()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    io::Error::new(io::ErrorKind::PermissionDenied, "and there is no fusermount3 (package fuse3)")
+                }
+                _ => error,
+            })?;
         let device = receive(&ours);
         let output = child.wait_with_output()?;
         device?.ok_or_else(|| {

@@ -91,7 +91,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let inside = fs::read_dir(self.mnt()).into_iter().flatten().flatten().map(|entry| entry.path());
-        for path in inside.chain([self.mnt()]).collect::<Vec<_>>() {
+        for path in inside.chain([self.mnt(), self.cache()]).collect::<Vec<_>>() {
             while unmount(&path, UnmountFlags::DETACH).is_ok() {}
         }
     }

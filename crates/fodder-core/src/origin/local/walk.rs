@@ -2,17 +2,16 @@
 
 use super::{failed, not_found, object_meta};
 use crate::origin::name;
+use fodder_policy::spelling;
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use object_store::{Error, ObjectMeta, Result, path::Path};
 use std::{
+    ffi::OsStr,
     fs::{self, Metadata},
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 use tokio::sync::mpsc;
 
@@ -38,10 +37,10 @@ impl Chain {
 }
 
 /// All plain files below `root`, or below a directory of it.
-pub(super) fn walk(root: PathBuf, prefix: String, skipped: Arc<AtomicU64>) -> BoxStream<'static, Result<ObjectMeta>> {
+pub(super) fn walk(root: PathBuf, prefix: String) -> BoxStream<'static, Result<ObjectMeta>> {
     let (sender, receiver) = mpsc::channel(4);
     tokio::task::spawn_blocking(move || {
-        let mut walk = Walk { sender, batch: Vec::with_capacity(BATCH), skipped };
+        let mut walk = Walk { sender, batch: Vec::with_capacity(BATCH) };
         let outcome = walk.run(root, prefix).and_then(|()| walk.flush());
         if let Err(Stop::Failed(error)) = outcome {
             // The reader may be gone, and then nobody wants to know.
@@ -63,12 +62,12 @@ enum Stop {
 struct Walk {
     sender: mpsc::Sender<Result<Vec<ObjectMeta>>>,
     batch: Vec<ObjectMeta>,
-    skipped: Arc<AtomicU64>,
 }
 
 impl Walk {
     fn run(&mut self, root: PathBuf, prefix: String) -> Result<(), Stop> {
-        let start = root.join(name::unescape(&prefix).unwrap_or_default());
+        let below = name::unescape(&prefix).unwrap_or_default();
+        let start = root.join(OsStr::from_bytes(&spelling::name(&below)));
         let metadata = fs::metadata(&start).map_err(|error| {
             Stop::Failed(match error.kind() {
                 io::ErrorKind::NotFound => not_found(&start, error),
@@ -99,12 +98,7 @@ impl Walk {
             };
             // A link to nothing, a loop of links, or gone by now.
             let Ok(metadata) = metadata else { continue };
-            let Some(name) = entry.file_name().to_str().map(name::escape) else {
-                if metadata.is_file() || metadata.is_dir() {
-                    self.skipped.fetch_add(1, Ordering::Relaxed);
-                }
-                continue;
-            };
+            let name = name::escape(&spelling::text(entry.file_name().as_bytes()));
             let name = format!("{}{name}", directory.prefix);
             if metadata.is_dir() {
                 let id = (metadata.dev(), metadata.ino());

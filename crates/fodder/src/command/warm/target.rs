@@ -6,9 +6,9 @@ use crate::{
     join::{self, Wanted},
 };
 use anyhow::{Context, Result};
-use fodder_api::Client;
+use fodder_api::{Client, spelling};
 use fodder_fuse::point::{self, Entry};
-use std::{fs, path::Path};
+use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
 /// The node that has the data, the dataset, and the path in it.
 pub(super) struct Target {
@@ -49,8 +49,8 @@ fn in_mount(mounts: &[Entry], path: &Path) -> Option<(String, String)> {
         .iter()
         .filter(|mount| path.starts_with(&mount.point))
         .max_by_key(|mount| mount.point.as_os_str().len())?;
-    let below = path.strip_prefix(&mount.point).ok()?.to_str()?;
-    Some((mount.dataset()?.to_owned(), below.to_owned()))
+    let below = path.strip_prefix(&mount.point).ok()?.as_os_str().as_bytes();
+    Some((mount.dataset()?.to_owned(), spelling::text(below).into_owned()))
 }
 
 #[cfg(test)]

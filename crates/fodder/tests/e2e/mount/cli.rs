@@ -1,6 +1,6 @@
 //! `fodder mount` and `fodder unmount` as people use them.
 
-use super::{Place, Way, bytes, over_each_transport};
+use super::{Place, Way, bytes, can_mount, over_each_transport};
 use crate::program::{Node, fodder, run};
 use rustix::mount::{UnmountFlags, unmount};
 use std::{
@@ -138,4 +138,42 @@ fn mount_8_mounts_by_a_line_of_fstab(way: Way) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(fs::read(place.mnt().join("a")).unwrap() == bytes(1, 1000));
     unmount(place.mnt(), UnmountFlags::empty()).unwrap();
+}
+
+/// `fodder mount` as somebody without privileges; what it says when it fails.
+fn refused(place: &Place, change: impl FnOnce(&mut Command)) -> String {
+    let mut command = fodder();
+    command.arg("mount").arg(place.origin()).arg(place.mnt()).arg("--cache-dir").arg(place.cache());
+    change(&mut command);
+    run(&mut command).bad()
+}
+
+#[test]
+fn a_machine_without_fuse_or_fusermount_says_what_to_do() {
+    const TEST: &str = "a_machine_without_fuse_or_fusermount_says_what_to_do";
+    if !can_mount(TEST) {
+        return;
+    }
+    let place = Place::new();
+    place.put("a", b"content");
+    let nobody = 65534;
+    for dir in [place.mnt().parent().unwrap(), &place.mnt(), &place.cache(), &place.origin()] {
+        chown(dir, Some(nobody), Some(nobody)).unwrap();
+    }
+    let program = place.cache().join("fodder");
+    fs::copy(env!("CARGO_BIN_EXE_fodder"), &program).unwrap();
+    let said = refused(&place, |command| {
+        let given: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        *command = Command::new(&program);
+        command.args(given).uid(nobody).gid(nobody).env("PATH", "/nowhere");
+    });
+    assert!(said.contains("fusermount3") && said.contains("fuse3"), "{said}");
+    // A mount namespace of its own, in which there are no devices.
+    let hidden = ["--mount", "sh", "-c", "mount -t tmpfs none /dev && exec \"$0\" \"$@\""];
+    let said = refused(&place, |command| {
+        let given: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        *command = Command::new("unshare");
+        command.args(hidden).arg(&program).args(given);
+    });
+    assert!(said.contains("/dev/fuse") && said.contains("modprobe fuse"), "{said}");
 }

@@ -155,3 +155,44 @@ fn nothing_grows_under_readers_evictions_and_refreshes() {
     assert!(reads.load(Relaxed) > 1_000, "hardly anything was read");
     mounted.unmount();
 }
+
+#[test]
+#[ignore = "makes a million files"]
+fn a_directory_of_a_million_files_is_listed_whole_in_bounded_memory() {
+    const FILES: usize = 1_000_000;
+    /// A file of ext4 has at most 65,000 names.
+    const NAMES: usize = 50_000;
+    if !can_mount("a_directory_of_a_million_files_is_listed_whole_in_bounded_memory") {
+        return;
+    }
+    let place = Place::new();
+    let dir = place.origin().join("many");
+    fs::create_dir(&dir).unwrap();
+    for number in 0..FILES {
+        let first = dir.join(format!("{:07}", number - number % NAMES));
+        match number % NAMES {
+            0 => fs::write(first, number.to_string()).unwrap(),
+            _ => fs::hard_link(first, dir.join(format!("{number:07}"))).unwrap(),
+        }
+    }
+    let _node = place.node(&[]);
+    let mounted = place.mount(&[]);
+    let many = place.mnt().join("many");
+    for round in ["asked for", "kept by the kernel"] {
+        let started = Instant::now();
+        let mut seen = vec![false; FILES];
+        for entry in fs::read_dir(&many).unwrap() {
+            let number: usize = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+            assert!(!std::mem::replace(&mut seen[number], true), "{number} twice");
+        }
+        assert!(seen.iter().all(|seen| *seen));
+        println!("listed, {round}: {:.1?}; the mount: {}", started.elapsed(), Held::of(mounted.child.id()));
+    }
+    for number in (0..FILES).step_by(10_007) {
+        let content = fs::read_to_string(many.join(format!("{number:07}"))).unwrap();
+        assert_eq!(content, (number - number % NAMES).to_string());
+    }
+    let held = Held::of(mounted.child.id());
+    assert!(held.memory_kib < 1 << 20, "{held}");
+    mounted.unmount();
+}

@@ -3,9 +3,13 @@
 use super::{Place, Way, attribute, bytes, over_each_transport, wait_until_cached};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
+    ffi::OsStr,
     fs,
     io::ErrorKind,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, MetadataExt},
+    },
     path::Path,
     process::Command,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -18,6 +22,7 @@ over_each_transport! {
     eight_readers_see_right_bytes_while_everything_is_evicted,
     an_origin_with_faults_gives_right_bytes_or_an_error_in_bounded_time,
     every_open_is_a_hit_at_the_node,
+    a_full_cache_disk_fails_no_read,
     a_directory_of_many_files_is_listed_whole,
 }
 
@@ -31,6 +36,7 @@ fn fill(place: &Place) {
         place.put(path, &bytes(number as u64 + 1, 1 + number * 77_777));
     }
     place.put("empty", b"");
+    fs::write(place.origin().join(OsStr::from_bytes(b"b/not \xff utf-8 \xe2\x82")), bytes(7, 1000)).unwrap();
     place.put("large", &bytes(99, (12 << 20) + 5));
     (0..300).for_each(|number| place.put(&format!("many/{number:04}"), &bytes(number + 1000, 100)));
 }
@@ -85,8 +91,8 @@ fn tools_find_what_stat_and_attributes_tell(way: Way) {
         .collect();
     assert_eq!(numbers.len(), 300);
     let size = rustix::fs::statvfs(&mnt).unwrap();
-    let bytes: u64 = 1 + (1..6).map(|n| 1 + n * 77_777).sum::<u64>() + (12 << 20) + 5 + 300 * 100;
-    assert_eq!((size.f_files, size.f_blocks), (308, bytes.div_ceil(4096)));
+    let bytes: u64 = 1 + (1..6).map(|n| 1 + n * 77_777).sum::<u64>() + (12 << 20) + 5 + 300 * 100 + 1000;
+    assert_eq!((size.f_files, size.f_blocks), (309, bytes.div_ceil(4096)));
     assert_eq!((size.f_bsize, size.f_bavail, size.f_ffree, size.f_namemax), (4096, 0, 0, 255));
     assert_eq!(fs::metadata(mnt.join("nothing")).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(fs::write(mnt.join("a"), b"x").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
@@ -169,6 +175,26 @@ fn every_open_is_a_hit_at_the_node(way: Way) {
     (0..20).for_each(|_| drop(fs::read(&path).unwrap()));
     crate::program::wait_for("the opens to be counted", || hits() >= before + 20);
     mounted.unmount();
+}
+
+fn a_full_cache_disk_fails_no_read(way: Way) {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let place = Place::over(way);
+    let sizes = [100_000, (1 << 20) + 1, 9 << 20];
+    let contents: Vec<Vec<u8>> = (0..24).map(|number| bytes(number + 1, sizes[number as usize % 3])).collect();
+    contents.iter().enumerate().for_each(|(number, bytes)| place.put(&number.to_string(), bytes));
+    mount("tmpfs", place.cache(), "tmpfs", MountFlags::empty(), c"size=24m").unwrap();
+    // More than the disk has, as it is when something else fills it.
+    let node = place.node(&["--cache-size", "200MiB"]);
+    let mounted = place.mount(&[]);
+    for _ in 0..2 {
+        for (number, expected) in contents.iter().enumerate() {
+            assert!(fs::read(place.mnt().join(number.to_string())).unwrap() == *expected, "file {number}");
+        }
+    }
+    mounted.unmount();
+    drop(node);
+    unmount(place.cache(), UnmountFlags::DETACH).unwrap();
 }
 
 fn a_directory_of_many_files_is_listed_whole(way: Way) {

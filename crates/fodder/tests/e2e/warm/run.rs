@@ -110,6 +110,10 @@ fn a_list_names_what_to_bring_in_and_its_junk_is_named_by_line() {
     assert!(text.contains("2 of 2 files"), "what is right came all the same: {text}");
     fs::write(&list, b"dog/3.png\n\xff\xfe\n").unwrap();
     let ended = node.client(&["warm", "pets", "--from-list", list_arg]);
+    assert_eq!(ended.code, 2, "a name may be any bytes, and this one is nobody's");
+    assert!(ended.text().contains("files.txt:2: "));
+    fs::write(&list, b"dog/3.png\na\0b\n").unwrap();
+    let ended = node.client(&["warm", "pets", "--from-list", list_arg]);
     assert_eq!(ended.code, 1);
     assert!(ended.bad().contains("files.txt:2: "));
 }
