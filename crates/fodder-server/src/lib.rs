@@ -20,6 +20,7 @@ mod rest;
 mod state;
 #[cfg(test)]
 mod testing;
+mod warm;
 mod wire;
 
 pub use icache::IcacheConfig;

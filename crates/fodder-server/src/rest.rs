@@ -11,6 +11,7 @@ mod job;
 mod node;
 mod object;
 pub(crate) mod problem;
+mod warm;
 
 use crate::{NodeInfo, icache, metrics::Metrics};
 use axum::{
@@ -72,6 +73,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/api/v1/datasets/{name}/refresh", post(dataset::refresh)),
         ("/api/v1/datasets/{name}/evict", post(dataset::evict)),
         ("/api/v1/datasets/{name}/verify", post(dataset::verify)),
+        ("/api/v1/datasets/{name}/warm", post(warm::warm)),
         ("/api/v1/datasets/{name}/advice", get(dataset::advice)),
         ("/api/v1/datasets/{name}/objects", get(object::list)),
         ("/api/v1/datasets/{name}/objects/{*path}", get(object::object)),

@@ -4,7 +4,7 @@
 //! is described here, and tests compare the two.
 #![allow(dead_code, reason = "these types only describe what the engine's own look like on the wire")]
 
-use super::{ProblemBody, dataset, job, node, object};
+use super::{ProblemBody, dataset, job, node, object, warm};
 use crate::icache::rest as icache;
 use utoipa::{OpenApi, ToSchema};
 
@@ -16,7 +16,7 @@ use utoipa::{OpenApi, ToSchema};
     paths(
         node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status,
         dataset::list, dataset::add, dataset::get, dataset::remove, dataset::refresh, dataset::evict, dataset::verify,
-        dataset::advice,
+        dataset::advice, warm::warm,
         object::list, object::object, object::item,
         job::list, job::introduce, job::get, job::leave, job::checkpoint,
         icache::statistic, icache::cache, icache::node, icache::cluster,
@@ -54,6 +54,61 @@ pub(super) struct NodeStatus {
     budget_bytes: u64,
     /// How much of it is in use.
     budget_used_bytes: u64,
+}
+
+/// How far a warming is. Every object of `files` ends up in exactly one of `files_there`, `files_too_large`,
+/// `files_declined`, `files_failed` and `files_evicted`.
+#[derive(ToSchema)]
+pub(super) struct WarmLine {
+    /// progress, or finished for the last line; failed if it could not go on, and then there is only an `error`.
+    event: String,
+    /// Objects that were chosen.
+    files: u64,
+    /// Their bytes.
+    bytes: u64,
+    /// Objects of which every byte is in a tier.
+    files_there: u64,
+    /// Bytes that are in a tier.
+    bytes_there: u64,
+    /// Objects that were there before.
+    files_skipped: u64,
+    /// Bytes that were there before.
+    bytes_skipped: u64,
+    /// Bytes that were fetched for it.
+    bytes_fetched: u64,
+    /// Objects left out because they exceed `max_bytes`.
+    files_too_large: u64,
+    /// Objects that the cache does not keep whole.
+    files_declined: u64,
+    /// Why.
+    declined_because: String,
+    /// Objects that the origin did not give.
+    files_failed: u64,
+    /// Objects that were there, and that the residency policy gave up again.
+    files_evicted: u64,
+    /// Always 0 here.
+    files_unknown: u64,
+    /// Always empty here.
+    unknown: Vec<u64>,
+    /// Lately.
+    bytes_per_second: f64,
+    /// How long it will still take, in milliseconds, if that can be told.
+    eta_ms: Option<u64>,
+    /// It is over.
+    finished: bool,
+    /// It is over, and every byte is in a tier.
+    complete: bool,
+    /// The first things that went wrong.
+    problems: Vec<WarmProblem>,
+}
+
+/// Why an object is not there.
+#[derive(ToSchema)]
+struct WarmProblem {
+    /// Which.
+    path: String,
+    /// What happened.
+    message: String,
 }
 
 /// Where a node listens.

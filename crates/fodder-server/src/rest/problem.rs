@@ -46,6 +46,11 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
+    /// As it is told where a status was sent before.
+    pub(crate) fn into_value(self) -> serde_json::Value {
+        serde_json::json!({ "event": "failed", "error": { "kind": self.kind, "message": self.message } })
+    }
+
     /// There is no such thing.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)

@@ -93,3 +93,33 @@ async fn advice_comes_with_what_was_read() {
     assert_eq!((&advice["rows"][0]["what"], &advice["rows"][0]["speed"]), (&json!("now"), &json!(1.0)), "{advice}");
     assert_eq!(get(&fixture, "/api/v1/datasets/cats/advice").await.problem(), "not_found");
 }
+
+#[tokio::test]
+async fn warming_tells_how_far_it_is_and_whether_everything_is_there() {
+    let fixture = Fixture::new().await;
+    let warm = async |query: &str| {
+        ask(&fixture, "POST", &format!("/api/v1/datasets/pets/warm{query}"), &[], Body::empty()).await
+    };
+    let last = |answer: &Answer| -> Value { serde_json::from_str(answer.text().lines().last().unwrap()).unwrap() };
+    let answer = warm("?path=cat&workers=2&bytes_per_second=100000000").await;
+    assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, "application/x-ndjson"));
+    let told = last(&answer);
+    assert_eq!((&told["event"], &told["complete"], &told["files"]), (&json!("finished"), &json!(true), &json!(3)));
+    let told = last(&warm("").await);
+    assert_eq!((&told["files_there"], &told["files_skipped"]), (&json!(4), &json!(3)), "{told}");
+    assert_eq!(told["bytes_fetched"], json!(OBJECTS[3].1), "what is there is not fetched again");
+    let told = last(&warm("?path=dog&max_bytes=1000").await);
+    assert_eq!((&told["event"], &told["complete"]), (&json!("finished"), &json!(true)), "it is there: {told}");
+    for (query, status) in [
+        ("?path=cow", StatusCode::NOT_FOUND),
+        ("?workers=0", StatusCode::BAD_REQUEST),
+        ("?workers=257", StatusCode::BAD_REQUEST),
+        ("?max_bytes=lots", StatusCode::BAD_REQUEST),
+        ("?speed=1", StatusCode::BAD_REQUEST),
+    ] {
+        let answer = warm(query).await;
+        assert_eq!(answer.status, status, "{query}: {}", answer.text());
+        answer.problem();
+    }
+    assert_eq!(post_json(&fixture, "/api/v1/datasets/pest/warm", &json!({})).await.status, StatusCode::NOT_FOUND);
+}

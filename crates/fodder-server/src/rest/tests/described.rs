@@ -55,9 +55,13 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("VerifyReport", value(&VerifyReport::default())),
         ("Advice", value(&Advice::nothing_measured("pets"))),
         ("AdviceRow", value(&row)),
+        ("WarmProblem", value(&fodder_api::v1::WarmProblem::default())),
     ] {
         assert_eq!(fields(&value), properties(name), "{name}");
     }
+    let mut warm = properties("WarmLine");
+    assert!(warm.remove("event"), "the event is not described");
+    assert_eq!(fields(&value(&fodder_api::v1::WarmProgress::default())), warm);
     let mut node = properties("NodeStatus");
     for itself in ["version", "pid", "started_at_ms", "addresses", "ready"] {
         assert!(node.remove(itself), "{itself} is not described");
