@@ -3,3 +3,4 @@
 mod example;
 mod mounted;
 mod run;
+mod slurm;

@@ -13,30 +13,42 @@ fn example(path: &str) -> PathBuf {
 }
 
 /// A prolog in a directory of its own, with its settings beside it.
-struct Prolog {
+pub(super) struct Prolog {
     dir: tempfile::TempDir,
 }
 
 impl Prolog {
-    fn new(settings: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::copy(example("slurm/fodder-prolog.sh"), dir.path().join("fodder-prolog.sh")).unwrap();
-        let log = dir.path().join("log");
+    pub(super) fn new(settings: &str) -> Self {
+        let prolog = Self { dir: tempfile::tempdir().unwrap() };
+        fs::copy(example("slurm/fodder-prolog.sh"), prolog.path()).unwrap();
+        prolog.set(settings);
+        prolog
+    }
+
+    /// Writes its settings.
+    pub(super) fn set(&self, settings: &str) {
         let program = fodder().get_program().to_str().unwrap().to_owned();
-        let defaults =
-            format!("FODDER={program}\nLOG={}\nCACHE_DIR={}\n", log.display(), dir.path().join("cache").display());
-        fs::write(dir.path().join("fodder-prolog.conf"), defaults + settings).unwrap();
-        Self { dir }
+        let cache = self.dir.path().join("cache");
+        let defaults = format!("FODDER={program}\nLOG={}\nCACHE_DIR={}\n", self.log_path().display(), cache.display());
+        fs::write(self.dir.path().join("fodder-prolog.conf"), defaults + settings).unwrap();
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.dir.path().join("fodder-prolog.sh")
+    }
+
+    pub(super) fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
     }
 
     /// Runs it as Slurm does: with Slurm's variables and nothing else, in the root directory.
     fn run(&self) -> Output {
-        let mut prolog = Command::new(self.dir.path().join("fodder-prolog.sh"));
+        let mut prolog = Command::new(self.path());
         prolog.env_clear().env("SLURM_JOB_ID", "17").env("SLURMD_NODENAME", "n1").current_dir("/").output().unwrap()
     }
 
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 }
 
