@@ -42,8 +42,10 @@
 //!   5 ERROR    16 text
 //!   6 BATCH    16 items u32 that follow, each as an ITEM  20 zero u32
 //!   7 ENTRIES  16 snapshot [16]  32 entries u32  36 end u8  37 zero [3]  40 entry ...
-//!     entry    0 directory u8  1 zero u8  2 bytes of the name u16  4 next u32  8 object  28 size u64
+//!     entry    0 directory u8  1 link u8  2 bytes of the name u16  4 next u32  8 object  28 size u64
 //!              36 modified i64 (ns since 1970; the least number: not known)  44 name utf-8
+//!              and behind the name of a link (from version 3 on; else it is what it leads to):
+//!              0 modified i64  8 bytes of the target u16  10 target utf-8
 //!   8 OBJECT   16 cached bytes u64  24 version utf-8; `source` is the tier that has all of it
 //! ```
 //!
@@ -72,8 +74,8 @@ mod socket;
 pub use batch::{Batch, BatchItem, Room};
 pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
-    BadFrame, BatchHead, EntriesHead, Entry, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, ObjectHead,
-    ObjectId, ObjectIds, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
+    BadFrame, BatchHead, EntriesHead, Entry, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, LinkInfo,
+    ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
 };
 pub use lease::{Lease, LeaseCache, Leased};
 pub use socket::{Socket, ask_on_signal};
@@ -82,7 +84,10 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 2);
+pub const VERSIONS: (u16, u16) = (2, 3);
+
+/// The first version that tells which entries of a directory are symbolic links.
+pub const LINKS_SINCE: u16 = 3;
 
 /// Stands for the item of an object that was asked for by its path.
 pub const NO_ITEM: u64 = u64::MAX;

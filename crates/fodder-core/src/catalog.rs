@@ -9,6 +9,7 @@ mod diff;
 mod directory;
 mod file;
 mod index;
+mod link;
 mod listing;
 mod manifest;
 mod name;
@@ -31,7 +32,7 @@ use crate::{
     Error, Result,
     id::{ObjectSlot, SnapshotId},
     layout::Layout,
-    origin::Origin,
+    origin::{Link, Origin},
 };
 use arc_swap::ArcSwap;
 use diff::Diff;
@@ -144,22 +145,25 @@ impl Catalog {
         while let Some(entry) = entries.try_next().await? {
             listing.push(&entry)?;
         }
+        let links = source.links();
         let state = self.inner.state.load_full();
         let layout = self.inner.layout.clone();
-        let (listing, diff, others) = blocking(move || {
+        let (listing, links, diff, others) = blocking(move || {
             listing.sort();
+            let links = link::in_order(links);
             let diff = Diff::new(&listing, &state.objects, state.snapshots.last().map(Arc::as_ref))?;
             let others = diff.keeps_a_good_shard(&layout, &listing, &state.objects);
-            Ok((listing, diff, others))
+            Ok((listing, links, diff, others))
         })
         .await?;
         let report = diff.report;
-        if !diff.differs() && !self.inner.state.load().snapshots.is_empty() {
+        let newest = self.inner.state.load().snapshots.last().cloned();
+        if !diff.differs() && newest.is_some_and(|newest| newest.links().are(&links)) {
             return Ok(report);
         }
         let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, others, source).await?;
         let inner = self.inner.clone();
-        blocking(move || inner.commit(&guard, &fresh, &diff.slots)).await?;
+        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links)).await?;
         Ok(report)
     }
 
@@ -229,14 +233,14 @@ impl State {
 }
 
 impl Inner {
-    /// Writes what is fresh as a segment, seals a snapshot of `slots` (in path order), and makes both count.
-    fn commit(&self, _changing: &OwnedMutexGuard<()>, fresh: &Fresh, slots: &[u32]) -> Result<()> {
+    /// Writes what is fresh as a segment, seals a snapshot of `slots` and `links` (in path order), and makes both count.
+    fn commit(&self, _changing: &OwnedMutexGuard<()>, fresh: &Fresh, slots: &[u32], links: &[Link]) -> Result<()> {
         let state = self.state.load_full();
         let mut manifest = state.manifest.clone();
         let objects = self.append(&mut manifest, &state.objects, fresh)?;
         let name = number(&mut manifest, "snapshot");
         let path = self.dir.join(&name);
-        seal::seal(&path, &self.layout, &objects, slots)?;
+        seal::seal(&path, &self.layout, &objects, slots, links)?;
         let sealed = Arc::new(Snapshot::open(&path, &self.layout, objects.clone()).map_err(internal)?);
         let kept = manifest.snapshots.iter().zip(&state.snapshots).filter(|(_, old)| old.id() != sealed.id());
         let kept = kept.map(|(name, old)| (name.clone(), Arc::new(old.over(objects.clone()))));

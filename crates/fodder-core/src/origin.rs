@@ -7,6 +7,7 @@ mod address;
 mod aws;
 mod cloud;
 mod failure;
+mod link;
 mod local;
 mod name;
 mod patience;
@@ -20,6 +21,7 @@ mod tail;
 mod throttle;
 mod wire;
 
+pub use link::Link;
 pub use patience::Patience;
 pub use redact::REDACTED;
 
@@ -111,12 +113,18 @@ impl Origin {
         self.source.skipped.load(Ordering::Relaxed)
     }
 
+    /// The symbolic links that the last listing found, and that lead to what it listed; each is listed as what it leads to, too.
+    pub fn links(&self) -> Vec<Link> {
+        std::mem::take(&mut *self.source.links.lock())
+    }
+
     /// All objects below the origin, in no particular order.
     pub fn list(&self) -> BoxStream<'_, Result<ObjectEntry>> {
         if let Some((single, _)) = &self.source.single {
             return stream::once(self.head(single)).boxed();
         }
         self.source.skipped.store(0, Ordering::Relaxed);
+        self.source.links.lock().clear();
         let entries = self.source.list(&self.reader).try_filter_map(|meta| future::ready(Ok(self.entry(meta))));
         let end = stream::once(async {
             let skipped = self.skipped();

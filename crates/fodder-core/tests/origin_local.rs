@@ -87,6 +87,44 @@ async fn links_are_followed_and_special_files_left_out() {
 }
 
 #[tokio::test]
+async fn links_that_stay_in_the_directory_are_told_of_and_others_only_followed() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("far"), "far").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("v2/deep")).unwrap();
+    fs::write(dir.path().join("v2/deep/file"), "1234").unwrap();
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    link(Path::new("v2"), "latest");
+    link(Path::new("deep/file"), "v2/short");
+    link(Path::new("../latest/short"), "v2/by way of another");
+    link(outside.path(), "elsewhere");
+    link(&dir.path().join("v2/deep/file"), "absolute");
+    link(Path::new(".."), "v2/loop");
+    link(Path::new("nothing"), "broken");
+    link(Path::new(std::ffi::OsStr::from_bytes(b"v2/deep")), "line\nbreak");
+
+    let origin = open(dir.path()).await;
+    for _ in 0..2 {
+        let entries = list(&origin).await;
+        let mut links = origin.links();
+        links.sort();
+        let told: Vec<_> = links.iter().map(|link| (link.path.as_str(), link.target.as_str())).collect();
+        let expected = [
+            ("latest", "v2"),
+            ("line\nbreak", "v2/deep"),
+            ("v2/by way of another", "../latest/short"),
+            ("v2/short", "deep/file"),
+        ];
+        assert_eq!(told, expected);
+        assert!(links.iter().all(|link| link.modified_ns > 1_600_000_000_000_000_000));
+        for path in ["absolute", "elsewhere/far", "latest/deep/file", "line\nbreak/file", "v2/by way of another"] {
+            assert!(entries.iter().any(|entry| entry.path == path), "{path} is also what it leads to");
+        }
+        assert!(entries.iter().all(|entry| !entry.path.contains("loop") && entry.path != "broken"));
+    }
+}
+
+#[tokio::test]
 async fn names_that_are_not_text_are_spelled_and_read_by_their_spelling() {
     let dir = tempfile::tempdir().unwrap();
     let names: [&[u8]; 4] = [b"\xff/a\xfe", b"\xe2\x82", "\u{10F7FF}".as_bytes(), b"\xff\n"];

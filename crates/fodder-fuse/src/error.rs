@@ -49,6 +49,8 @@ pub(crate) enum Errno {
     IsDirectory,
     /// It is no directory.
     NotDirectory,
+    /// It is something else than what can be asked so.
+    Invalid,
     /// There is no such attribute.
     NoAttribute,
     /// The buffer is too small.
@@ -71,6 +73,7 @@ impl Errno {
             Self::Denied => Number::ACCESS,
             Self::IsDirectory => Number::ISDIR,
             Self::NotDirectory => Number::NOTDIR,
+            Self::Invalid => Number::INVAL,
             Self::NoAttribute => Number::NODATA,
             Self::Range => Number::RANGE,
             Self::Io => Number::IO,

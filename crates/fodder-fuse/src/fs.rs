@@ -122,13 +122,11 @@ impl<N: Node> FileSystem<N> {
         let name = &spelling::text(name);
         let path = join(&directory, name);
         let entry = self.node.lookup(&path).map_err(|error| told(&error, &path))?;
-        Ok(self.remember(parent, name, &path, entry.object))
+        Ok(self.remember(parent, name, Found::entry(&entry, &path)))
     }
 
-    fn remember(&self, parent: u64, name: &str, path: &str, object: Option<ObjectInfo>) -> Attr {
-        let found = object.map_or(Found::Directory(path), Found::Object);
-        let ino = self.inodes.remember(parent, name, found);
-        self.attr_of(ino, object.as_ref())
+    fn remember(&self, parent: u64, name: &str, found: Found<'_>) -> Attr {
+        self.attr_of(self.inodes.remember(parent, name, found), found)
     }
 
     /// The kernel has forgotten an inode so many times.
@@ -139,8 +137,9 @@ impl<N: Node> FileSystem<N> {
     /// What an inode is.
     pub(crate) fn attributes(&self, ino: u64) -> Result<Attr> {
         match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
-            Kind::Directory(_) => Ok(self.attr_of(ino, None)),
-            Kind::File(object, _) => Ok(self.attr_of(ino, Some(object))),
+            Kind::Directory(path) => Ok(self.attr_of(ino, Found::Directory(path))),
+            Kind::File(object, _) => Ok(self.attr_of(ino, Found::Object(*object))),
+            Kind::Link(path, link) => Ok(self.attr_of(ino, Found::Link(path, link))),
         }
     }
 
@@ -148,7 +147,7 @@ impl<N: Node> FileSystem<N> {
     fn directory_path(&self, ino: u64) -> Result<Box<str>> {
         match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
             Kind::Directory(path) => Ok(path.clone()),
-            Kind::File(..) => Err(Errno::NotDirectory),
+            Kind::File(..) | Kind::Link(..) => Err(Errno::NotDirectory),
         }
     }
 
@@ -156,7 +155,16 @@ impl<N: Node> FileSystem<N> {
     fn object(&self, ino: u64) -> Result<ObjectInfo> {
         match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
             Kind::Directory(_) => Err(Errno::IsDirectory),
+            Kind::Link(..) => Err(Errno::Invalid),
             Kind::File(object, _) => Ok(*object),
+        }
+    }
+
+    /// What a symbolic link says.
+    pub(crate) fn link(&self, ino: u64) -> Result<Vec<u8>> {
+        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+            Kind::Link(_, link) => Ok(spelling::name(&link.target).into_owned()),
+            Kind::Directory(_) | Kind::File(..) => Err(Errno::Invalid),
         }
     }
 

@@ -1,10 +1,14 @@
 //! The inodes the kernel knows: numbers that follow from what they stand for, and how often the kernel was told of them.
 //!
-//! A number is a hash of an object's version, or of a directory's path: it is the same in every mount and after every
+//! A number is a hash of an object's version, of a directory's path, or of a link's path and target: it is the same in every mount and after every
 //! restart, and an object that changed has another. The table holds what the kernel has not forgotten; when that is too
 //! much the kernel is asked to forget. Knows nothing of nodes.
 
-use crate::{backing::Backing, mode::State};
+use crate::{
+    backing::Backing,
+    mode::State,
+    node::{Entry, Link},
+};
 use fodder_api::frames::ObjectInfo;
 use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
@@ -20,6 +24,8 @@ pub(crate) enum Kind {
     Directory(Box<str>),
     /// One version of an object, and how it is open.
     File(ObjectInfo, State<Backing>),
+    /// A symbolic link, by its path.
+    Link(Box<str>, Link),
 }
 
 /// What the kernel knows of one inode.
@@ -40,6 +46,19 @@ pub(crate) enum Found<'a> {
     Directory(&'a str),
     /// An object.
     Object(ObjectInfo),
+    /// A symbolic link, by its path.
+    Link(&'a str, &'a Link),
+}
+
+impl<'a> Found<'a> {
+    /// What an entry of a directory is.
+    pub(crate) fn entry(entry: &'a Entry, path: &'a str) -> Self {
+        match (&entry.link, entry.object) {
+            (Some(link), _) => Self::Link(path, link),
+            (None, Some(object)) => Self::Object(object),
+            (None, None) => Self::Directory(path),
+        }
+    }
 }
 
 /// All inodes the kernel knows.
@@ -56,6 +75,11 @@ pub(crate) fn number(found: Found<'_>) -> u64 {
         Found::Directory(path) => {
             let mut hasher = DefaultHasher::new();
             path.hash(&mut hasher);
+            hasher.finish()
+        }
+        Found::Link(path, link) => {
+            let mut hasher = DefaultHasher::new();
+            (path, &link.target, link.modified_ns).hash(&mut hasher);
             hasher.finish()
         }
         Found::Object(object) => u64::from_le_bytes(object.id.key[..8].try_into().expect("eight bytes")),
@@ -88,6 +112,7 @@ impl Table {
             kind: match found {
                 Found::Directory(path) => Kind::Directory(path.into()),
                 Found::Object(object) => Kind::File(object, State::Idle),
+                Found::Link(path, link) => Kind::Link(path.into(), link.clone()),
             },
             parent,
             name: name.into(),
@@ -121,7 +146,7 @@ impl Table {
         // Some more than needed, so that this is done seldom.
         let count = inodes.len().saturating_sub(self.capacity);
         let count = if count == 0 { 0 } else { count + self.capacity / 16 };
-        let idle = inodes.values().filter(|inode| matches!(inode.kind, Kind::File(..)) && inode.handles() == 0);
+        let idle = inodes.values().filter(|inode| !matches!(inode.kind, Kind::Directory(_)) && inode.handles() == 0);
         idle.take(count).map(|inode| (inode.parent, inode.name.clone())).collect()
     }
 
@@ -140,13 +165,14 @@ impl Inode {
         match (&self.kind, found) {
             (Kind::Directory(path), Found::Directory(other)) => &**path == other,
             (Kind::File(object, _), Found::Object(other)) => object.id.key == other.id.key,
+            (Kind::Link(path, link), Found::Link(other, to)) => &**path == other && link == to,
             _ => false,
         }
     }
 
     fn handles(&self) -> usize {
         match &self.kind {
-            Kind::Directory(_) => 0,
+            Kind::Directory(_) | Kind::Link(..) => 0,
             Kind::File(_, state) => state.handles(),
         }
     }

@@ -69,6 +69,10 @@ impl<N: Node> Handler<N> {
                 Ok(found) => reply.data(&answer::attributes(&found)),
                 Err(error) => reply.error(error),
             },
+            Operation::ReadLink => match self.fs.link(ino) {
+                Ok(target) => reply.data(&target),
+                Err(error) => reply.error(error),
+            },
             Operation::Open => self.open(ino, reply),
             Operation::Read { handle, offset, size } => self.read(ino, handle, offset, size, reply),
             Operation::Release { handle } => {
@@ -99,8 +103,7 @@ impl<N: Node> Handler<N> {
             Operation::Control => reply.error(Errno::NotTerminal),
             Operation::Destroy => reply.data(&[]),
             // The kernel then asks no more: flushes nothing, and looks for no holes.
-            Operation::ReadLink
-            | Operation::Flush
+            Operation::Flush
             | Operation::Other
             | Operation::Forget { .. }
             | Operation::ForgetMany(_)

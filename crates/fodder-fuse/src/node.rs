@@ -22,13 +22,23 @@ pub(crate) struct Newest {
     pub(crate) bytes: u64,
 }
 
+/// A symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// What it says: a relative path that stays in the dataset.
+    pub(crate) target: Box<str>,
+    pub(crate) modified_ns: i64,
+}
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Its name, without a slash.
     pub(crate) name: Box<str>,
-    /// The object it is; None: a directory.
+    /// The object it is, or leads to; None: a directory.
     pub(crate) object: Option<ObjectInfo>,
+    /// It is a symbolic link.
+    pub(crate) link: Option<Link>,
     /// Where the listing goes on behind it, in the same snapshot. Never 0.
     pub(crate) next: u32,
 }

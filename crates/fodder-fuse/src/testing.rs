@@ -3,7 +3,7 @@
 
 use crate::{
     backing::{Content, Registrar},
-    node::{Description, Entry, From, Newest, Node, Page, Part},
+    node::{Description, Entry, From, Link, Newest, Node, Page, Part},
 };
 use fodder_api::{
     Error, Result, Source,
@@ -61,6 +61,8 @@ pub(crate) struct Memory {
     snapshots: Mutex<Vec<Snapshot>>,
     /// Snapshots before this one are no longer kept.
     pub(crate) kept_from: AtomicUsize,
+    /// What is a symbolic link, and what it says.
+    pub(crate) links: Mutex<BTreeMap<String, &'static str>>,
     /// Objects that are whole in its cache, by key.
     whole: Mutex<HashSet<[u8; 16]>>,
     pub(crate) away: AtomicBool,
@@ -99,6 +101,11 @@ impl Memory {
         if self.away.load(Relaxed) { Err(Error::Unavailable("away".into())) } else { Ok(()) }
     }
 
+    fn link(&self, path: &str) -> Option<Link> {
+        let target = (*self.links.lock().get(path)?).into();
+        Some(Link { target, modified_ns: 2_000_000_000 })
+    }
+
     fn info(path: &str, (version, bytes): &(u32, Vec<u8>)) -> ObjectInfo {
         let id = ObjectId { slot: 0, key: key(path, *version) };
         ObjectInfo { id, size: bytes.len() as u64, modified_ns: Some(1_500_000_000) }
@@ -127,11 +134,12 @@ impl Node for Memory {
         let snapshots = self.snapshots.lock();
         let now = snapshots.last().unwrap();
         let name = path.rsplit('/').next().unwrap().into();
+        let link = self.link(path);
         if now.keys().any(|other| other.starts_with(&format!("{path}/"))) {
-            return Ok(Entry { name, object: None, next: 1 });
+            return Ok(Entry { name, object: None, link, next: 1 });
         }
         let object = now.get(path).map(|found| Self::info(path, found));
-        object.map(|object| Entry { name, object: Some(object), next: 1 }).ok_or(Error::NotFound("nothing".into()))
+        object.map(|_| Entry { name, object, link, next: 1 }).ok_or(Error::NotFound("nothing".into()))
     }
 
     fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page> {
@@ -155,7 +163,8 @@ impl Node for Memory {
                 }
                 continue;
             }
-            entries.push(Entry { name: name.into(), object, next: rank as u32 + 1 });
+            let link = self.link(&format!("{prefix}{name}"));
+            entries.push(Entry { name: name.into(), object, link, next: rank as u32 + 1 });
         }
         if asked.is_some() || from.rank == 0 {
             entries.retain(|entry| entry.next > from.rank);

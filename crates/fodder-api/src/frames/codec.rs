@@ -6,7 +6,7 @@ mod request;
 
 pub(super) use request::{pack, pack_objects};
 pub use {
-    object::{EntriesHead, Entry, ObjectId, ObjectInfo},
+    object::{EntriesHead, Entry, LinkInfo, ObjectId, ObjectInfo},
     reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, ReplyHead},
     request::{Ids, ObjectIds, Request, RequestHead, TargetRef},
 };

@@ -2,10 +2,11 @@
 //!
 //! Paths are sorted, so a directory is a stretch of them, and a directory inside it is a shorter stretch that one search
 //! skips. A place in a listing is a rank in path order, which never means anything else in the same snapshot. Where an
-//! object and a directory have the same path, as object stores allow, the directory is shown.
+//! object and a directory have the same path, as object stores allow, the directory is shown. A symbolic link is what it
+//! leads to, and says so.
 
 use super::{Snapshot, object::PathCursor};
-use crate::id::ObjectSlot;
+use crate::{id::ObjectSlot, origin::Link};
 
 /// The byte behind `/`: what begins with `a/` sorts before `a0`, and what does not and is greater behind it.
 const BEHIND_SLASH: u8 = b'/' + 1;
@@ -24,8 +25,10 @@ pub enum Child {
 pub struct Entry {
     /// Its name, without a slash.
     pub name: String,
-    /// What it is.
+    /// What it is, or leads to.
     pub child: Child,
+    /// It is a symbolic link.
+    pub link: Option<Link>,
     /// Where the listing goes on behind it. Never 0.
     pub next: u32,
 }
@@ -46,6 +49,22 @@ impl Snapshot {
             return Some(Child::Directory);
         }
         self.lookup(path).map(Child::Object)
+    }
+
+    /// The symbolic link at a path.
+    pub fn link(&self, path: &str) -> Option<Link> {
+        let (target, modified_ns) = self.links().find(path)?;
+        Some(Link { path: path.to_owned(), target, modified_ns })
+    }
+
+    /// Whether the object at a position in path order is at a link, or below one: it is also somewhere else.
+    pub(crate) fn is_linked(&self, place: u32) -> bool {
+        if self.links().is_empty() || place >= self.object_count() {
+            return false;
+        }
+        let path = self.object_table().path(self.slot_at(place));
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        above.chain([&*path]).any(|path| self.links().find(path).is_some())
     }
 
     /// Up to `count` entries of a directory, in path order; None if there is no such directory.
@@ -73,7 +92,8 @@ impl Snapshot {
                 None => (rest, Child::Object(object), rank + 1),
             };
             if child == Child::Directory || !self.hidden(&prefix, name, rank) {
-                entries.push(Entry { name: name.to_owned(), child, next });
+                let link = if self.links().is_empty() { None } else { self.link(&format!("{prefix}{name}")) };
+                entries.push(Entry { name: name.to_owned(), child, link, next });
             }
             rank = next;
         }

@@ -2,20 +2,22 @@
 
 use super::{
     file::{FileWriter, Kind},
+    link,
     name::BLOCK,
     object::{Objects, PathCursor},
     order, packed,
-    snapshot::{CLASS_STARTS, ITEM_SAMPLES, ITEMS, META, Meta, PATHS, items_in},
+    snapshot::{CLASS_STARTS, ITEM_SAMPLES, ITEMS, LINKS, META, Meta, PATHS, items_in},
 };
 use crate::{
     Error, Result,
     id::{ObjectSlot, SnapshotId},
     layout::{Layout, files},
+    origin::Link,
 };
 use std::path::Path;
 
-/// Seals the objects in `slots`, which are in path order, as a snapshot.
-pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32]) -> Result<()> {
+/// Seals the objects in `slots` and the links among them, both in path order, as a snapshot.
+pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32], links: &[Link]) -> Result<()> {
     let classes = if *layout == Layout::Files { class_tree(objects, slots) } else { None };
     let samples = if *layout == Layout::Files { None } else { Some(item_samples(layout, objects, slots)) };
     let items = match (&classes, &samples) {
@@ -35,9 +37,10 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
     if let Some((samples, _)) = samples.as_ref().filter(|_| !one_each) {
         file.section(ITEM_SAMPLES, |out| packed::column(out, samples))?;
     }
+    link::write(&mut file, LINKS, links)?;
     let tree = classes.unwrap_or_default();
     let meta = Meta {
-        id: name(layout, objects, slots).to_string(),
+        id: name(layout, objects, slots, links).to_string(),
         items,
         total_bytes: slots.iter().map(|slot| objects.size(ObjectSlot(*slot))).fold(0, u64::saturating_add),
         one_each,
@@ -45,15 +48,16 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
         class_items,
         classes: tree.classes,
         notes: tree.notes,
+        links: links.len() as u32,
     };
     let json = serde_json::to_vec(&meta).map_err(|error| Error::Internal(error.to_string()))?;
     file.section(META, |out| out.put(&json))?;
     file.finish()
 }
 
-/// The snapshot's name: a hash of the layout and of every object's path, size, version and number of items. The order
-/// of the items follows from these, so that nodes which see the same data give it the same name.
-fn name(layout: &Layout, objects: &Objects, slots: &[u32]) -> SnapshotId {
+/// The snapshot's name: a hash of the layout, of every object's path, size, version and number of items, and of the
+/// links, if there are any. The order of the items follows from these, so that nodes which see the same data give it the same name.
+fn name(layout: &Layout, objects: &Objects, slots: &[u32], links: &[Link]) -> SnapshotId {
     let mut hasher = blake3::Hasher::new_derive_key("fodder 2026 snapshot");
     let mut buffer = Vec::with_capacity(1 << 17);
     let mut cursor = PathCursor::new(objects);
@@ -73,6 +77,11 @@ fn name(layout: &Layout, objects: &Objects, slots: &[u32]) -> SnapshotId {
             hasher.update(&buffer);
             buffer.clear();
         }
+    }
+    for link in links {
+        // An object's path is never empty: nothing before this can be taken for it.
+        buffer.push(0);
+        link::pack(link, &mut buffer);
     }
     hasher.update(&buffer);
     let mut id = [0; 16];

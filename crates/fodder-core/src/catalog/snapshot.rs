@@ -3,6 +3,7 @@
 use super::{
     Item,
     file::{Kind, MappedFile, Unusable},
+    link::Links,
     name::BLOCK,
     object::Objects,
     order::{self, Order},
@@ -21,6 +22,7 @@ pub(super) const PATHS: u32 = 2;
 pub(super) const ITEMS: u32 = 4;
 pub(super) const CLASS_STARTS: u32 = 6;
 pub(super) const ITEM_SAMPLES: u32 = 7;
+pub(super) const LINKS: u32 = 8;
 /// Problems that are kept of one snapshot.
 const MAX_PROBLEMS: usize = 100;
 
@@ -37,6 +39,9 @@ pub(super) struct Meta {
     pub(super) class_items: Option<order::Shape>,
     pub(super) classes: Vec<String>,
     pub(super) notes: Vec<String>,
+    /// Symbolic links.
+    #[serde(default)]
+    pub(super) links: u32,
 }
 
 /// How items are found.
@@ -59,6 +64,7 @@ pub struct Snapshot {
     objects: Arc<Objects>,
     paths: Order,
     items: Items,
+    links: Links,
     problems: Vec<String>,
     file_bytes: usize,
 }
@@ -85,6 +91,7 @@ impl Snapshot {
         };
         let mut snapshot = Self {
             id: meta.id.parse().ok()?,
+            links: Links::open(file, LINKS, meta.links)?,
             meta: Arc::new(meta),
             layout: layout.clone(),
             objects,
@@ -106,6 +113,7 @@ impl Snapshot {
             objects,
             paths: self.paths.clone(),
             items: self.items.clone(),
+            links: self.links.clone(),
             problems: self.problems.clone(),
             file_bytes: self.file_bytes,
         }
@@ -156,6 +164,11 @@ impl Snapshot {
     /// What could not become items, and why: broken shards, images outside the classes. At most a hundred.
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// Its symbolic links.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
     }
 
     /// Bytes of memory and mapped pages, without the objects, which snapshots share.

@@ -3,7 +3,7 @@
 use crate::{
     Result,
     id::Version,
-    origin::{ObjectEntry, Origin},
+    origin::{Link, ObjectEntry, Origin},
 };
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -14,6 +14,10 @@ use std::ops::Range;
 pub(super) trait Source: Sync {
     /// All objects, in no particular order.
     fn list(&self) -> BoxStream<'_, Result<ObjectEntry>>;
+    /// The symbolic links among them, once all were listed.
+    fn links(&self) -> Vec<Link> {
+        Vec::new()
+    }
     /// A range of one version of an object, in order.
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>>;
 }
@@ -22,6 +26,10 @@ pub(super) trait Source: Sync {
 impl Source for Origin {
     fn list(&self) -> BoxStream<'_, Result<ObjectEntry>> {
         self.list()
+    }
+
+    fn links(&self) -> Vec<Link> {
+        self.links()
     }
 
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {

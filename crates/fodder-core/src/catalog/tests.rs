@@ -24,6 +24,8 @@ pub(super) struct Memory {
     fails_after: StdMutex<Option<usize>>,
     /// Versions that are listed and are no longer there.
     listed_as: StdMutex<BTreeMap<String, String>>,
+    /// Symbolic links.
+    links: StdMutex<Vec<Link>>,
     /// Ranges that were read.
     reads: StdMutex<Vec<(String, Range<u64>)>>,
 }
@@ -58,6 +60,10 @@ impl Source for Memory {
         let fails = *self.fails_after.lock().unwrap();
         let failure = fails.map(|_| Err(Error::Unavailable("the origin went away".into())));
         futures::stream::iter(entries.take(fails.unwrap_or(usize::MAX)).chain(failure)).boxed()
+    }
+
+    fn links(&self) -> Vec<Link> {
+        self.links.lock().unwrap().clone()
     }
 
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {

@@ -146,6 +146,8 @@ impl Dataset {
         let Some(place) = snapshot.place_of(object) else { return };
         let ahead = self.lookahead.machine.lock().open(place, snapshot.object_count(), waits);
         if !ahead.is_empty() {
+            // Through a mount, what is behind a link is read where it really is.
+            let ahead = ahead.filter(|place| !snapshot.is_linked(*place));
             self.lookahead.wish(ahead.map(|place| Wish::Object { place }));
         }
     }

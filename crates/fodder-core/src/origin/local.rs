@@ -5,7 +5,7 @@
 
 mod walk;
 
-use super::{name, read_only::unsupported};
+use super::{link::Link, name, read_only::unsupported};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fodder_policy::spelling;
@@ -14,6 +14,7 @@ use object_store::{
     Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
+use parking_lot::Mutex;
 use std::{
     ffi::OsStr,
     fmt,
@@ -25,6 +26,7 @@ use std::{
         fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path as FsPath, PathBuf},
+    sync::Arc,
 };
 
 const STORE: &str = "local";
@@ -36,12 +38,13 @@ const CHUNK_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Local {
     root: PathBuf,
+    links: Arc<Mutex<Vec<Link>>>,
 }
 
 impl Local {
-    /// The files below `root`.
-    pub(super) fn new(root: PathBuf) -> Self {
-        Self { root }
+    /// The files below `root`, which is no link. What a listing of all finds in links is put into `links`.
+    pub(super) fn new(root: PathBuf, links: Arc<Mutex<Vec<Link>>>) -> Self {
+        Self { root, links }
     }
 
     /// The file at a location: always below the root, because a location has no `..` and no empty parts.
@@ -96,7 +99,7 @@ impl ObjectStore for Local {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let prefix = prefix.map(ToString::to_string).unwrap_or_default();
-        walk::walk(self.root.clone(), prefix)
+        walk::walk(self.root.clone(), prefix, Arc::clone(&self.links))
     }
 
     async fn list_with_delimiter(&self, _prefix: Option<&Path>) -> Result<ListResult> {

@@ -7,6 +7,7 @@ use super::{
     address::{Address, Place},
     cloud,
     failure::Failure,
+    link::Link,
     local::Local,
     name::Naming,
     patience::Patience,
@@ -22,6 +23,7 @@ use object_store::{
     list::{PaginatedListOptions, PaginatedListStore},
     path::Path,
 };
+use parking_lot::Mutex;
 use std::{
     fmt,
     path::PathBuf,
@@ -67,6 +69,8 @@ pub(super) struct Source {
     pub(super) shown: String,
     pub(super) identity: String,
     pub(super) skipped: Arc<AtomicU64>,
+    /// What the last listing found.
+    pub(super) links: Arc<Mutex<Vec<Link>>>,
 }
 
 impl Source {
@@ -113,6 +117,7 @@ impl Source {
                     shown,
                     identity,
                     skipped,
+                    links: Arc::default(),
                 });
             }
             #[cfg(feature = "all-origins")]
@@ -120,7 +125,16 @@ impl Source {
                 let tail::Opened { stores, naming, identity, prefix } = tail::open(&scheme, &bucket, options)?;
                 let prefix = if prefix.is_empty() { None } else { naming.path(&prefix) }.unwrap_or_default();
                 let shown = identity.clone();
-                return Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped });
+                return Ok(Self {
+                    stores,
+                    prefix,
+                    single: None,
+                    naming,
+                    shown,
+                    identity,
+                    skipped,
+                    links: Arc::default(),
+                });
             }
             #[cfg(not(feature = "all-origins"))]
             Place::Tail { scheme, .. } => {
@@ -130,27 +144,30 @@ impl Source {
             }
         };
         let prefix = Path::parse(prefix).map_err(|error| Error::Invalid(error.to_string()))?;
-        Ok(Self { stores, prefix, single: None, naming: Naming::Plain, shown: identity.clone(), identity, skipped })
+        let shown = identity.clone();
+        let (naming, links) = (Naming::Plain, Arc::default());
+        Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped, links })
     }
 
     /// A local directory, or one file.
     fn local(path: PathBuf) -> Result<Self> {
         let full = std::fs::canonicalize(&path).map_err(|error| Error::io("open the origin", &path, &error))?;
         let shown = full.display().to_string();
-        let skipped = Arc::default();
+        let links = Arc::default();
         let (root, single) = match (full.parent(), full.file_name().and_then(|name| name.to_str())) {
             (Some(parent), Some(name)) if full.is_file() => (parent.to_owned(), Some(name.to_owned())),
             _ => (full.clone(), None),
         };
         let single = single.and_then(|name| Naming::Files.path(&name).map(|path| (name, path)));
         Ok(Self {
-            stores: Stores::whole(Arc::new(Local::new(root))),
+            stores: Stores::whole(Arc::new(Local::new(root, Arc::clone(&links)))),
             prefix: Path::ROOT,
             single,
             naming: Naming::Files,
             identity: format!("file://{shown}"),
             shown,
-            skipped,
+            skipped: Arc::default(),
+            links,
         })
     }
 

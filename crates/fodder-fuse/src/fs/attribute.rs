@@ -1,8 +1,8 @@
 //! What files and directories look like: sizes, times, modes, and the attributes that tell of the cache.
 
 use super::{FileSystem, Result, told};
-use crate::{error::Errno, node::Node, wire::answer::Size};
-use fodder_api::{Source, frames::ObjectInfo};
+use crate::{error::Errno, inode::Found, node::Node, wire::answer::Size};
+use fodder_api::{Source, spelling};
 
 /// The time of what has none, in seconds since 1970: the first of 1980, which every archive format can hold.
 const NO_TIME_S: i64 = 315_532_800;
@@ -13,11 +13,22 @@ const BLOCK_BYTES: u32 = 128 << 10;
 /// The unit in which the size of all files together is told.
 const UNIT_BYTES: u32 = 4096;
 
-/// A file or a directory.
+/// A file, a directory or a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     File,
     Directory,
+    Link,
+}
+
+impl FileKind {
+    pub(super) fn of(found: Found<'_>) -> Self {
+        match found {
+            Found::Directory(_) => Self::Directory,
+            Found::Object(_) => Self::File,
+            Found::Link(..) => Self::Link,
+        }
+    }
 }
 
 /// What `stat` shows.
@@ -42,13 +53,14 @@ const ETAG: &str = "user.fodder.etag";
 const TIER: &str = "user.fodder.tier";
 
 impl<N: Node> FileSystem<N> {
-    pub(super) fn attr_of(&self, ino: u64, object: Option<&ObjectInfo>) -> Attr {
-        let (kind, size, permissions, links) = match object {
-            Some(object) => (FileKind::File, object.size, 0o444, 1),
-            None => (FileKind::Directory, 0, 0o555, 2),
+    pub(super) fn attr_of(&self, ino: u64, found: Found<'_>) -> Attr {
+        let kind = FileKind::of(found);
+        let (size, permissions, links, modified_ns) = match found {
+            Found::Object(object) => (object.size, 0o444, 1, object.modified_ns),
+            Found::Link(_, link) => (spelling::name(&link.target).len() as u64, 0o777, 1, Some(link.modified_ns)),
+            Found::Directory(_) => (0, 0o555, 2, None),
         };
-        let modified = object
-            .and_then(|object| object.modified_ns)
+        let modified = modified_ns
             .map_or((NO_TIME_S, 0), |nanos| (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000) as u32));
         let owner = self.settings.owner;
         Attr { ino, kind, size, modified, permissions, links, owner, block_bytes: BLOCK_BYTES }
@@ -69,7 +81,7 @@ impl<N: Node> FileSystem<N> {
     pub(crate) fn attribute_names(&self, ino: u64) -> Result<Vec<u8>> {
         match self.object(ino) {
             Ok(_) => Ok([CACHED, ETAG, TIER].map(|name| format!("{name}\0")).concat().into_bytes()),
-            Err(Errno::IsDirectory) => Ok(Vec::new()),
+            Err(Errno::IsDirectory | Errno::Invalid) => Ok(Vec::new()),
             Err(errno) => Err(errno),
         }
     }
@@ -83,7 +95,7 @@ impl<N: Node> FileSystem<N> {
     pub(crate) fn attribute(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
         let object = match self.object(ino) {
             Ok(object) if self.has_attribute(name) => object,
-            Ok(_) | Err(Errno::IsDirectory) => return Err(Errno::NoAttribute),
+            Ok(_) | Err(Errno::IsDirectory | Errno::Invalid) => return Err(Errno::NoAttribute),
             Err(errno) => return Err(errno),
         };
         let description = self.node.describe(object.id).map_err(|error| told(&error, "an attribute"))?;

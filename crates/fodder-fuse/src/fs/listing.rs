@@ -71,10 +71,10 @@ impl<N: Node> FileSystem<N> {
         let (listed, rank) = self.page(&directory, snapshot, rank)?;
         for (entry, cookie) in listed.entries(rank) {
             let path = join(&directory.path, &entry.name);
-            let kind = if entry.object.is_some() { FileKind::File } else { FileKind::Directory };
-            let attr = plus.then(|| self.remember(directory.ino, &entry.name, &path, entry.object));
-            let ino = attr
-                .map_or_else(|| number(entry.object.map_or(Found::Directory(&path), Found::Object)), |attr| attr.ino);
+            let found = Found::entry(entry, &path);
+            let kind = FileKind::of(found);
+            let attr = plus.then(|| self.remember(directory.ino, &entry.name, found));
+            let ino = attr.map_or_else(|| number(found), |attr| attr.ino);
             if take(Child { name: &entry.name, ino, kind, cookie, attr }) {
                 if attr.is_some() {
                     self.inodes.forget(ino, 1);

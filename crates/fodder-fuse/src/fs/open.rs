@@ -57,6 +57,7 @@ impl<N: Node> FileSystem<N> {
         let (object, whole) = match &inodes.get(&ino).map(|inode| &inode.kind) {
             None => return Some(Err(Errno::Stale)),
             Some(Kind::Directory(_)) => return Some(Err(Errno::IsDirectory)),
+            Some(Kind::Link(..)) => return Some(Err(Errno::Invalid)),
             Some(Kind::File(object, state)) => match (state.bound(), kept) {
                 (Some(Mode::Passthrough(whole)), _) => (*object, Some(Arc::clone(whole))),
                 (_, Some(whole)) => (*object, Some(whole)),

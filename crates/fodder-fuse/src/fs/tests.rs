@@ -83,6 +83,30 @@ fn names_are_found_with_what_they_are() {
 }
 
 #[test]
+fn a_link_is_shown_as_a_link_and_says_where_it_leads() {
+    let (fs, _) = small([("a/b/c", vec![1; 10]), ("d", vec![]), ("file", vec![1; 10]), ("link/c", vec![1; 10])]);
+    fs.node.links.lock().extend([("file".to_owned(), "a/b/c"), ("link".to_owned(), "a/\u{10F7FF}")]);
+    let (file, directory) = (find(&fs, "file").unwrap(), find(&fs, "link").unwrap());
+    assert_eq!((file.kind, file.size, file.permissions, file.modified), (FileKind::Link, 5, 0o777, (2, 0)));
+    assert_eq!((directory.kind, directory.size), (FileKind::Link, 3));
+    assert_eq!(fs.attributes(file.ino).unwrap(), file);
+    assert_eq!(fs.link(file.ino).unwrap(), b"a/b/c");
+    assert_eq!(fs.link(directory.ino).unwrap(), b"a/\xff", "bytes, not their spelling");
+    for plus in [false, true] {
+        let all = list(&fs, ROOT, 100, plus);
+        let links: Vec<_> = all.iter().filter(|entry| entry.1 == FileKind::Link).collect();
+        assert_eq!((all.len(), links.len()), (2 + 4, 2));
+        assert_eq!((links[0].2, links[1].2), (file.ino, directory.ino));
+    }
+    assert_eq!(fs.lookup(directory.ino, b"c"), Err(Errno::NotDirectory));
+    assert_eq!(fs.link(find(&fs, "d").unwrap().ino), Err(Errno::Invalid));
+    assert_eq!(fs.attribute_names(file.ino), Ok(Vec::new()));
+    assert_eq!(fs.attribute(file.ino, b"user.fodder.cached"), Err(Errno::NoAttribute));
+    fs.node.links.lock().insert("file".into(), "d");
+    assert_ne!(find(&fs, "file").unwrap().ino, file.ino, "a changed link is another inode");
+}
+
+#[test]
 fn a_directory_is_read_whole_in_whatever_portions_the_kernel_asks() {
     let names: Vec<String> = (0..3000).map(|number| format!("dir/{number:05}")).collect();
     let objects = names.iter().map(|name| (name.as_str(), vec![0])).chain([("dir/sub/x", vec![]), ("zzz", vec![])]);

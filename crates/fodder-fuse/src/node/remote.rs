@@ -1,10 +1,10 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
-use super::{Description, Entry, From, Newest, Node, Page, Part};
+use super::{Description, Entry, From, Link as SymbolicLink, Newest, Node, Page, Part};
 use crate::backing::Content;
 use fodder_api::{
     Address, Error, Result, Timeouts,
-    frames::{Batch, Entries, FrameClient, ObjectId},
+    frames::{Batch, Entries, FrameClient, LinkInfo, ObjectId},
 };
 use parking_lot::Mutex;
 use std::{
@@ -142,7 +142,13 @@ impl fmt::Debug for Remote {
 }
 
 fn page(entries: &Entries) -> Page {
-    let owned = entries.iter().map(|entry| Entry { name: entry.name.into(), object: entry.object, next: entry.next });
+    let link = |link: LinkInfo<'_>| SymbolicLink { target: link.target.into(), modified_ns: link.modified_ns };
+    let owned = entries.iter().map(|entry| Entry {
+        name: entry.name.into(),
+        object: entry.object,
+        link: entry.link.map(link),
+        next: entry.next,
+    });
     Page { snapshot: entries.snapshot, end: entries.end, entries: owned.collect() }
 }
 

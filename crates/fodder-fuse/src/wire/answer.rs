@@ -87,6 +87,7 @@ fn kind(kind: FileKind) -> u32 {
     match kind {
         FileKind::File => 0o100_000,
         FileKind::Directory => 0o040_000,
+        FileKind::Link => 0o120_000,
     }
 }
 

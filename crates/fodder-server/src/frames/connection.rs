@@ -61,6 +61,8 @@ pub(super) struct Connection {
     pub(super) door: Arc<Door>,
     pub(super) socket: Socket,
     pub(super) output: Output,
+    /// Of the frames, as agreed.
+    pub(super) version: u16,
     opens: HashMap<u32, Open>,
     next_handle: u32,
     pub(super) leases: Leases,
@@ -74,6 +76,7 @@ impl Connection {
     pub(super) fn new(door: Arc<Door>, socket: Socket) -> Self {
         Self {
             output: Output::new(door.stall),
+            version: 0,
             door,
             socket,
             opens: HashMap::new(),
@@ -117,6 +120,7 @@ impl Connection {
         if answer.version == 0 {
             return Err(End::Gone);
         }
+        self.version = answer.version;
         while let Some(head) = self.next_head()? {
             let mut body = std::mem::take(&mut self.body);
             let outcome = self.one(head, &mut body);

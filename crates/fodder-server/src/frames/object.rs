@@ -4,11 +4,13 @@ use super::connection::{Connection, End};
 use crate::{place::Place, wire};
 use fodder_api::{
     MAX_PATH_BYTES,
-    frames::{EntriesHead, Entry, Kind, MAX_ENTRIES, ObjectHead, ObjectId, ObjectInfo, ReplyHead},
+    frames::{
+        EntriesHead, Entry, Kind, LINKS_SINCE, LinkInfo, MAX_ENTRIES, ObjectHead, ObjectId, ObjectInfo, ReplyHead,
+    },
 };
 use fodder_core::{
     Dataset, Error, Result,
-    catalog::{Child, Resume, Snapshot},
+    catalog::{self, Child, Resume, Snapshot},
     engine::Source,
     id::{ObjectSlot, SnapshotId},
 };
@@ -22,7 +24,8 @@ impl Connection {
         let name = path.rsplit('/').next().unwrap_or_default();
         let mut packed = Vec::new();
         // There is nothing to go on with, and any number but 0 will do.
-        encode(&mut packed, dataset, name, child, 1);
+        let found = catalog::Entry { name: name.to_owned(), child, link: snapshot.link(path), next: 1 };
+        self.encode(&mut packed, dataset, &found);
         Ok(self.entries(request, &snapshot, 1, true, &packed))
     }
 
@@ -43,10 +46,11 @@ impl Connection {
         let children = snapshot.children(path, resume, most).ok_or_else(|| nothing_at(dataset, path))?;
         let (mut packed, mut sent) = (Vec::new(), 0);
         for entry in &children {
-            if packed.len() + Entry::BYTES + entry.name.len() > PAGE_BYTES {
+            let target = entry.link.as_ref().map_or(0, |link| link.target.len());
+            if packed.len() + Entry::most_bytes(entry.name.len(), target) > PAGE_BYTES {
                 break;
             }
-            encode(&mut packed, dataset, &entry.name, entry.child, entry.next);
+            self.encode(&mut packed, dataset, entry);
             sent += 1;
         }
         let end = children.len() < most && sent == children.len();
@@ -66,6 +70,17 @@ impl Connection {
         Ok(self.output.frame(&mut self.socket, &head, &[&body, version.as_bytes()]).map_err(End::from))
     }
 
+    /// Appends an entry, as this client understands it.
+    fn encode(&self, packed: &mut Vec<u8>, dataset: &Dataset, entry: &catalog::Entry) {
+        let object = match entry.child {
+            Child::Directory => None,
+            Child::Object(slot) => Some(info(dataset, slot)),
+        };
+        let link = entry.link.as_ref().filter(|_| self.version >= LINKS_SINCE);
+        let link = link.map(|link| LinkInfo { target: &link.target, modified_ns: link.modified_ns });
+        Entry { name: &entry.name, object, link, next: entry.next }.encode(packed);
+    }
+
     fn entries(&mut self, request: u32, snapshot: &Snapshot, count: u32, end: bool, packed: &[u8]) -> Result<(), End> {
         let body = EntriesHead { snapshot: snapshot.id().0, count, end }.encode();
         let head = ReplyHead::new(Kind::Entries, request, body.len() + packed.len());
@@ -75,15 +90,7 @@ impl Connection {
 
 /// The most one page of a directory has, so that any page fits into one frame.
 const PAGE_BYTES: usize = (1 << 20) - EntriesHead::BYTES;
-const _: () = assert!(Entry::BYTES + MAX_PATH_BYTES <= PAGE_BYTES, "one entry always fits");
-
-fn encode(packed: &mut Vec<u8>, dataset: &Dataset, name: &str, child: Child, next: u32) {
-    let object = match child {
-        Child::Directory => None,
-        Child::Object(slot) => Some(info(dataset, slot)),
-    };
-    Entry { name, object, next }.encode(packed);
-}
+const _: () = assert!(Entry::most_bytes(MAX_PATH_BYTES, u16::MAX as usize) <= PAGE_BYTES, "one entry always fits");
 
 fn info(dataset: &Dataset, slot: ObjectSlot) -> ObjectInfo {
     let objects = dataset.objects();

@@ -40,13 +40,24 @@ pub struct ObjectInfo {
     pub modified_ns: Option<i64>,
 }
 
+/// A symbolic link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkInfo<'a> {
+    /// What it says: a relative path that stays in the dataset.
+    pub target: &'a str,
+    /// When it was made, in nanoseconds since 1970.
+    pub modified_ns: i64,
+}
+
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// Its name, without a slash.
     pub name: &'a str,
-    /// The object it is; None: a directory.
+    /// The object it is, or leads to; None: a directory.
     pub object: Option<ObjectInfo>,
+    /// It is a symbolic link.
+    pub link: Option<LinkInfo<'a>>,
     /// Where the listing goes on behind it, in the same snapshot. Never 0.
     pub next: u32,
 }
@@ -57,9 +68,14 @@ impl<'a> Entry<'a> {
     /// Bytes of it before its name.
     pub const BYTES: usize = 44;
 
-    /// Appends it to `out`. Its name has at most 65,535 bytes.
+    /// The most bytes it has with a name and a target of so many.
+    pub const fn most_bytes(name: usize, target: usize) -> usize {
+        Self::BYTES + name + LINK_BYTES + target
+    }
+
+    /// Appends it to `out`. Its name and its target have at most 65,535 bytes each.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[u8::from(self.object.is_none()), 0]);
+        out.extend_from_slice(&[u8::from(self.object.is_none()), u8::from(self.link.is_some())]);
         out.extend_from_slice(&(self.name.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.next.to_le_bytes());
         let nothing = ObjectInfo { id: ObjectId { slot: 0, key: [0; 16] }, size: 0, modified_ns: Some(0) };
@@ -68,6 +84,11 @@ impl<'a> Entry<'a> {
         out.extend_from_slice(&size.to_le_bytes());
         out.extend_from_slice(&modified_ns.unwrap_or(UNKNOWN_TIME).to_le_bytes());
         out.extend_from_slice(self.name.as_bytes());
+        if let Some(LinkInfo { target, modified_ns }) = self.link {
+            out.extend_from_slice(&modified_ns.to_le_bytes());
+            out.extend_from_slice(&(target.len() as u16).to_le_bytes());
+            out.extend_from_slice(target.as_bytes());
+        }
     }
 
     /// The entry that `rest` begins with, which is then what is behind it.
@@ -83,7 +104,24 @@ impl<'a> Entry<'a> {
             modified_ns: Some(u64_at(head, 36) as i64).filter(|time| *time != UNKNOWN_TIME),
         };
         *rest = behind;
-        Ok(Self { name, object: (head[0] == 0).then_some(object), next: u32_at(head, 4) })
+        let link = if head[1] == 0 { None } else { Some(LinkInfo::decode(rest)?) };
+        Ok(Self { name, object: (head[0] == 0).then_some(object), link, next: u32_at(head, 4) })
+    }
+}
+
+/// Bytes of a link before its target.
+const LINK_BYTES: usize = 10;
+
+impl<'a> LinkInfo<'a> {
+    /// The link that `rest` begins with, which is then what is behind it.
+    fn decode(rest: &mut &'a [u8]) -> Result<Self> {
+        let Some((head, behind)) = rest.split_at_checked(LINK_BYTES) else { return bad("a link cut short") };
+        let Some((target, behind)) = behind.split_at_checked(usize::from(u16_at(head, 8))) else {
+            return bad("a link's target cut short");
+        };
+        let target = std::str::from_utf8(target).or_else(|_| bad("a link's target that is not UTF-8"))?;
+        *rest = behind;
+        Ok(Self { target, modified_ns: u64_at(head, 0).cast_signed() })
     }
 }
 

@@ -158,11 +158,13 @@ proptest! {
             (name.clone(), object, *next)
         };
         for (name, object, next) in all.iter().map(entry) {
-            Entry { name: &name, object, next }.encode(&mut bytes);
+            let link = (next % 3 == 0).then_some(LinkInfo { target: &name, modified_ns: -7 });
+            Entry { name: &name, object, link, next }.encode(&mut bytes);
         }
         let mut rest = bytes.as_slice();
         for (name, object, next) in all.iter().map(entry) {
-            assert_eq!(Entry::decode(&mut rest).unwrap(), Entry { name: &name, object, next });
+            let link = (next % 3 == 0).then_some(LinkInfo { target: &name, modified_ns: -7 });
+            assert_eq!(Entry::decode(&mut rest).unwrap(), Entry { name: &name, object, link, next });
         }
         assert!(rest.is_empty());
     }

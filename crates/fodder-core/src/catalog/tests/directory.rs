@@ -73,6 +73,44 @@ fn an_object_is_hidden_by_a_directory_of_its_name_and_by_nothing_else() {
     check(Vec::new());
 }
 
+#[test]
+fn links_are_kept_with_their_snapshot_and_a_changed_one_makes_another() {
+    let (dir, source) = (scratch(), Memory::default());
+    ["a/x", "b/x", "link/x", "short"].iter().for_each(|path| source.put_size(path, "1", 1));
+    let catalog = build(dir.path(), "files", &source).unwrap();
+    let plain = catalog.current().id();
+    let link = |path: &str, target: &str| Link { path: path.into(), target: target.into(), modified_ns: -5 };
+    let links = vec![link("short", "a/x"), link("link", "a"), link("nowhere", "a")];
+    source.links.lock().unwrap().clone_from(&links);
+    wait(catalog.refresh_from(&source)).unwrap();
+    let linked = catalog.current();
+    assert_ne!(linked.id(), plain);
+    wait(catalog.refresh_from(&source)).unwrap();
+    assert_eq!(catalog.current().id(), linked.id(), "the same again is the same snapshot");
+    let check = |snapshot: &Snapshot, target: &str| {
+        let root = snapshot.children("", Resume::Rank(0), 10).unwrap();
+        let shown: Vec<_> = root.iter().map(|entry| (&*entry.name, entry.child == Child::Directory)).collect();
+        assert_eq!(shown, [("a", true), ("b", true), ("link", true), ("short", false)]);
+        assert_eq!((&root[0].link, &root[2].link), (&None, &Some(link("link", target))));
+        assert_eq!(root[3].link, Some(link("short", "a/x")));
+        let linked: Vec<_> = (0..5).map(|place| snapshot.is_linked(place)).collect();
+        assert_eq!(linked, [false, false, true, true, false]);
+        assert_eq!((snapshot.link("link"), snapshot.link("link/x")), (Some(link("link", target)), None));
+    };
+    check(&linked, "a");
+    source.links.lock().unwrap()[1] = link("link", "b");
+    let report = wait(catalog.refresh_from(&source)).unwrap();
+    assert_eq!((report.added, report.changed, report.unchanged), (0, 0, 4));
+    assert_ne!(catalog.current().id(), linked.id());
+    drop(catalog);
+    let catalog = reopen(dir.path(), "files").unwrap();
+    check(&catalog.current(), "b");
+    check(&catalog.snapshot(linked.id()).unwrap(), "a");
+    source.links.lock().unwrap().clear();
+    wait(catalog.refresh_from(&source)).unwrap();
+    assert_eq!(catalog.current().id(), plain);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]

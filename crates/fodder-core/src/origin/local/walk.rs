@@ -1,16 +1,21 @@
-//! Lists the files below a directory on a blocking thread, in batches, following symbolic links.
+//! Lists the files below a directory on a blocking thread, in batches. Symbolic links are followed, and those that lead to
+//! something of the same directory are told too.
 
 use super::{failed, not_found, object_meta};
-use crate::origin::name;
+use crate::origin::{
+    link::{self, Link},
+    name,
+};
 use fodder_policy::spelling;
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use object_store::{Error, ObjectMeta, Result, path::Path};
+use parking_lot::Mutex;
 use std::{
     ffi::OsStr,
     fs::{self, Metadata},
     io,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::PathBuf,
+    path::{Path as FsPath, PathBuf},
     sync::Arc,
 };
 use tokio::sync::mpsc;
@@ -23,6 +28,8 @@ struct Directory {
     /// Its name below the root, escaped, with a `/` at its end unless it is the root.
     prefix: String,
     above: Arc<Chain>,
+    /// It is reached through a link, which is all that needs to be shown of it.
+    linked: bool,
 }
 
 struct Chain {
@@ -37,11 +44,15 @@ impl Chain {
 }
 
 /// All plain files below `root`, or below a directory of it.
-pub(super) fn walk(root: PathBuf, prefix: String) -> BoxStream<'static, Result<ObjectMeta>> {
+pub(super) fn walk(
+    root: PathBuf,
+    prefix: String,
+    links: Arc<Mutex<Vec<Link>>>,
+) -> BoxStream<'static, Result<ObjectMeta>> {
     let (sender, receiver) = mpsc::channel(4);
     tokio::task::spawn_blocking(move || {
-        let mut walk = Walk { sender, batch: Vec::with_capacity(BATCH) };
-        let outcome = walk.run(root, prefix).and_then(|()| walk.flush());
+        let mut walk = Walk { root, sender, batch: Vec::with_capacity(BATCH), links };
+        let outcome = walk.run(prefix).and_then(|()| walk.flush());
         if let Err(Stop::Failed(error)) = outcome {
             // The reader may be gone, and then nobody wants to know.
             let _ = walk.sender.blocking_send(Err(error));
@@ -60,23 +71,27 @@ enum Stop {
 }
 
 struct Walk {
+    root: PathBuf,
     sender: mpsc::Sender<Result<Vec<ObjectMeta>>>,
     batch: Vec<ObjectMeta>,
+    links: Arc<Mutex<Vec<Link>>>,
 }
 
 impl Walk {
-    fn run(&mut self, root: PathBuf, prefix: String) -> Result<(), Stop> {
+    fn run(&mut self, prefix: String) -> Result<(), Stop> {
         let below = name::unescape(&prefix).unwrap_or_default();
-        let start = root.join(OsStr::from_bytes(&spelling::name(&below)));
+        let start = self.root.join(OsStr::from_bytes(&spelling::name(&below)));
         let metadata = fs::metadata(&start).map_err(|error| {
             Stop::Failed(match error.kind() {
                 io::ErrorKind::NotFound => not_found(&start, error),
                 _ => about(&start, &error),
             })
         })?;
+        // Only the whole is listed with its links.
+        let linked = !prefix.is_empty();
         let prefix = if prefix.is_empty() { prefix } else { prefix + "/" };
         let above = Arc::new(Chain { id: (metadata.dev(), metadata.ino()), above: None });
-        let mut todo = vec![Directory { path: start, prefix, above }];
+        let mut todo = vec![Directory { path: start, prefix, above, linked }];
         while let Some(directory) = todo.pop() {
             self.directory(&directory, &mut todo)?;
         }
@@ -92,25 +107,41 @@ impl Walk {
         };
         for entry in entries {
             let entry = entry.map_err(|error| Stop::Failed(about(&directory.path, &error)))?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) if metadata.is_symlink() => fs::metadata(entry.path()),
-                other => other,
+            let found = match entry.metadata() {
+                Ok(link) if link.is_symlink() => fs::metadata(entry.path()).map(|metadata| (metadata, Some(link))),
+                other => other.map(|metadata| (metadata, None)),
             };
             // A link to nothing, a loop of links, or gone by now.
-            let Ok(metadata) = metadata else { continue };
+            let Ok((metadata, link)) = found else { continue };
             let name = name::escape(&spelling::text(entry.file_name().as_bytes()));
             let name = format!("{}{name}", directory.prefix);
+            let linked = directory.linked || link.is_some();
+            let id = (metadata.dev(), metadata.ino());
+            if !metadata.is_file() && (!metadata.is_dir() || directory.above.holds(id)) {
+                continue;
+            }
+            if let Some(link) = link.filter(|_| !directory.linked) {
+                self.link(directory, &entry.path(), &link);
+            }
             if metadata.is_dir() {
-                let id = (metadata.dev(), metadata.ino());
-                if !directory.above.holds(id) {
-                    let above = Arc::new(Chain { id, above: Some(Arc::clone(&directory.above)) });
-                    todo.push(Directory { path: entry.path(), prefix: name + "/", above });
-                }
-            } else if metadata.is_file() {
+                let above = Arc::new(Chain { id, above: Some(Arc::clone(&directory.above)) });
+                todo.push(Directory { path: entry.path(), prefix: name + "/", above, linked });
+            } else {
                 self.file(&name, &metadata)?;
             }
         }
         Ok(())
+    }
+
+    /// Tells of a link, if it leads to something below the root.
+    fn link(&self, directory: &Directory, path: &FsPath, metadata: &Metadata) {
+        let Ok(target) = fs::read_link(path) else { return };
+        let Ok(below) = path.strip_prefix(&self.root) else { return };
+        if link::stays_inside(&self.root, &directory.path, target.as_os_str()) {
+            let [path, target] = [below, &target].map(|path| spelling::text(path.as_os_str().as_bytes()).into_owned());
+            let modified_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+            self.links.lock().push(Link { path, target, modified_ns });
+        }
     }
 
     fn file(&mut self, name: &str, metadata: &Metadata) -> Result<(), Stop> {
@@ -128,6 +159,6 @@ impl Walk {
     }
 }
 
-fn about(path: &std::path::Path, error: &io::Error) -> Error {
+fn about(path: &FsPath, error: &io::Error) -> Error {
     failed(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
