@@ -32,6 +32,7 @@ wheel:
 test:
 	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3 --deb fio=fio --deb rsync=rsync
 	@tools/torch
+	@tools/frameworks
 	@tools/test
 
 lint:

@@ -29,12 +29,14 @@ pub(crate) async fn collect(client: &Client, request: v1::ListItemsRequest) -> R
     Ok(all)
 }
 
-/// An entry of a directory: name, whether it is a directory, size, time in nanoseconds since 1970 if known.
-pub(crate) type Listed = (String, bool, u64, Option<i64>);
+/// An entry of a directory: name, whether it is a directory, size, time in nanoseconds since 1970 if known, and what tells
+/// this version from others.
+pub(crate) type Listed = (String, bool, u64, Option<i64>, String);
 
 fn listed(entry: &fodder_api::frames::Entry<'_>) -> Listed {
     let (size, modified) = entry.object.map_or((0, None), |object| (object.size, object.modified_ns));
-    (entry.name.to_owned(), entry.object.is_none(), size, modified)
+    let tag = entry.object.map(|object| format!("{:032x}", u128::from_be_bytes(object.id.key)));
+    (entry.name.to_owned(), entry.object.is_none(), size, modified, tag.unwrap_or_default())
 }
 
 pub(crate) fn lookup(connection: &mut Connection, dataset: &str, path: &str) -> Result<Listed> {

@@ -171,9 +171,9 @@ impl Node {
         self.call_once(py, async move |client| client.job(dataset, job).renew().await)
     }
 
-    /// The job is done: what its last epoch had come to.
-    fn leave<'py>(&self, py: Python<'py>, dataset: &str, job: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let reply = self.call_once(py, async move |client| client.job(dataset, job).leave().await)?;
+    /// A rank is done. What the job's last epoch had come to, if all ranks are.
+    fn leave<'py>(&self, py: Python<'py>, dataset: &str, job: u64, rank: u32) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let reply = self.call_once(py, async move |client| client.job(dataset, job).leave_rank(rank).await)?;
         reply.map(|reply| audit(py, &reply)).transpose()
     }
 

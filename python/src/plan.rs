@@ -99,6 +99,30 @@ impl Plan {
         (PyBytes::new(py, &ids), PyBytes::new(py, &pads))
     }
 
+    /// What a rank has not taken yet, in order, and for each whether it is a pad: whatever the mode, a rank is given what
+    /// is in its own share. `pads` of its pads were taken.
+    fn left<'py>(&self, py: Python<'py>, rank: u32, pads: u32) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let (ids, flags) = py.detach(|| {
+            let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            let (slice, plan) = (self.deal.slice(rank), self.deal.plan());
+            let (mut ids, mut flags, mut passed) = (Vec::new(), Vec::new(), 0);
+            for place in (0..slice.len()).filter_map(|index| slice.at(index)) {
+                let is_taken = if place.pad {
+                    passed += 1;
+                    passed <= pads
+                } else {
+                    plan.position_of(place.id).is_some_and(|position| ledger.is_consumed(position))
+                };
+                if !is_taken {
+                    ids.extend_from_slice(&place.id.to_ne_bytes());
+                    flags.push(u8::from(place.pad));
+                }
+            }
+            (ids, flags)
+        });
+        (PyBytes::new(py, &ids), PyBytes::new(py, &flags))
+    }
+
     /// A rank's loop took a batch: what was asked for, what was served, and how they relate, as the batch says it.
     fn take(&self, rank: u32, asked: Vec<u32>, served: Vec<u32>, deliveries: Vec<String>) -> PyResult<()> {
         let rows = asked.into_iter().zip(served).zip(&deliveries);

@@ -1,4 +1,4 @@
-"""NumPy, Grain and TensorFlow."""
+"""NumPy, JAX, Grain and TensorFlow."""
 
 from __future__ import annotations
 
@@ -28,9 +28,27 @@ def test_a_dataset_is_a_source_for_grain(pets, data):
     assert sorted(loaded[index] for index in range(len(loaded))) == sorted(data.content)
 
 
+def test_jax_computes_on_an_epoch(pets, data):
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    total = jax.jit(lambda rows: rows.astype("int32").sum())
+    summed, classes = 0, []
+    for samples, labels in pets.batches(6, seed=4):
+        summed += int(total(jax.numpy.asarray(np.stack([sample[:100] for sample in samples]))))
+        classes += jax.numpy.asarray(labels).tolist()
+    assert summed == sum(sum(content[:100]) for content in data.content)
+    assert sorted(classes) == data.labels
+
+
 def test_a_dataset_is_a_tf_data_dataset(pets, data):
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
     import fodder.tensorflow
 
-    elements = list(fodder.tensorflow.dataset(pets, seed=2).as_numpy_iterator())
-    assert sorted((content, int(label)) for content, label in elements) == sorted(zip(data.content, data.labels))
+    everything = sorted(zip(data.content, data.labels))
+
+    def elements(**order):
+        loaded = fodder.tensorflow.dataset(pets, fetch=7, **order).prefetch(2)
+        return [(content, int(label)) for content, label in loaded.as_numpy_iterator()]
+
+    assert sorted(elements(seed=2)) == everything
+    assert elements(seed=2) == elements(seed=2) != elements(seed=2, epoch=1)
+    assert sorted(elements(seed=2, world=2) + elements(seed=2, world=2, rank=1)) == everything

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 
+import fodder
 import pytest
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
-from fodder.fsspec import FodderFileSystem  # noqa: E402
+from fodder.fsspec import FodderFileSystem, gopen  # noqa: E402
 from fsspec.implementations.local import LocalFileSystem, make_path_posix  # noqa: E402
 from fsspec.tests import abstract  # noqa: E402
 
@@ -109,6 +110,7 @@ def test_files_are_listed_described_and_read(node, data):
     path = f"pets/{data.paths[3]}"
     info = fs.info(path)
     assert (info["type"], info["size"], info["name"]) == ("file", len(data.content[3]), path)
+    assert len({fs.info(f"pets/{name}")["ETag"] for name in data.paths}) == len(data)
     assert fs.isdir("pets") and fs.isdir("pets/class1") and fs.isfile(path) and fs.exists(path)
     assert fs.cat_file(path) == data.content[3]
     assert fs.cat_file(path, -5) == data.content[3][-5:] and fs.cat_file(path, 10, 20) == data.content[3][10:20]
@@ -146,7 +148,7 @@ def test_pandas_reads_parquet_through_it(serve, tmp_path):
     assert read.equals(table[["b"]])
 
 
-def test_arrow_datasets_and_hugging_face_read_through_it(serve, tmp_path, monkeypatch):
+def test_arrow_datasets_read_through_it(serve, tmp_path):
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pytest.importorskip("pyarrow.parquet")
 
@@ -158,9 +160,44 @@ def test_arrow_datasets_and_hugging_face_read_through_it(serve, tmp_path, monkey
     fs = fsspec.filesystem("fodder", addr=address)
     read = arrow.dataset.dataset("tables", filesystem=fs, format="parquet").to_table()
     assert sorted(read["a"].to_pylist()) == list(range(30))
+
+
+def test_hugging_face_datasets_read_through_it_and_see_a_change(serve, tmp_path, monkeypatch):
     hugging = pytest.importorskip("datasets", reason="datasets (Hugging Face) is not installed")
+    (tmp_path / "lines").mkdir()
+    for part in range(3):
+        rows = "".join(f'{{"a": {number}}}\n' for number in range(part * 10, part * 10 + 10))
+        (tmp_path / "lines" / f"{part}.jsonl").write_text(rows)
+    address = serve(str(tmp_path / "lines"), "--name", "lines").address
     monkeypatch.setenv("FODDER_ADDR", address)
-    loaded = hugging.load_dataset(
-        "parquet", data_files="fodder://tables/*.parquet", split="train", cache_dir=str(tmp_path / "hub")
-    )
-    assert sorted(loaded["a"]) == list(range(30))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    def load(**how):
+        files = "fodder://lines/*.jsonl"
+        return hugging.load_dataset("json", data_files=files, split="train", cache_dir=str(tmp_path / "hub"), **how)
+
+    assert sorted(load()["a"]) == list(range(30))
+    assert sorted(row["a"] for row in load(streaming=True)) == list(range(30))
+    (tmp_path / "lines" / "1.jsonl").write_text('{"a": 100}\n')
+    fodder.connect(address).dataset("lines").refresh()
+    FodderFileSystem.clear_instance_cache()
+    # What it has downloaded once it takes by the name alone, whatever the file system.
+    assert sorted(load(download_mode="force_redownload")["a"]) == [*range(10), *range(20, 30), 100]
+
+
+def test_webdataset_reads_shards_through_it(serve, tmp_path, monkeypatch):
+    webdataset = pytest.importorskip("webdataset", reason="WebDataset is not installed")
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    for shard in range(2):
+        with webdataset.TarWriter(str(shards / f"{shard}.tar")) as writer:
+            for number in range(3):
+                writer.write({"__key__": f"{shard}{number:03}", "txt": f"{shard} {number}", "cls": number})
+    monkeypatch.setenv("FODDER_ADDR", serve(str(shards), "--name", "shards", "--layout", "blocks").address)
+    monkeypatch.setitem(webdataset.gopen_schemes, "fodder", gopen)
+    loaded = webdataset.WebDataset("fodder://shards/{0..1}.tar", shardshuffle=False).decode().to_tuple("txt", "cls")
+    expected = [(f"{shard} {number}", number) for shard in range(2) for number in range(3)]
+    assert list(loaded) == expected
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    workers = torch.utils.data.DataLoader(loaded, batch_size=None, num_workers=2)
+    assert sorted(tuple(sample) for sample in workers) == expected

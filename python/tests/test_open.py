@@ -18,16 +18,20 @@ def node_of(cache):
     return json.loads((cache / "LOCK").read_text())["pid"]
 
 
-def first_item(origin, cache):
-    return fodder.open(origin, cache_dir=cache, cache_size="32MiB")[0], node_of(cache)
+def first_item(origin, cache, barrier_dir):
+    """Opens it at the same moment as seven others."""
+    (barrier_dir / str(os.getpid())).touch()
+    wait_for("the others", lambda: len(os.listdir(barrier_dir)) == 8)
+    return fodder.open(origin, cache_dir=cache, cache_size="32MiB")[0], node_of(cache), os.getpid()
 
 
 def test_ranks_that_open_at_once_share_one_node_which_ends_with_them(data, tmp_path):
     cache = tmp_path / "cache"
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        got = pool.starmap(first_item, [(data.folder, cache)] * 8)
-        assert {content for content, _ in got} == {data.content[0]}
-        assert len({pid for _, pid in got}) == 1
+    (tmp_path / "ready").mkdir()
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        got = pool.starmap(first_item, [(data.folder, cache, tmp_path / "ready")] * 8, chunksize=1)
+        assert {content for content, _, _ in got} == {data.content[0]}
+        assert len({node for _, node, _ in got}) == 1 and len({pid for _, _, pid in got}) == 8
         pid = got[0][1]
         assert is_running(pid)
     wait_for("the node to end with its last user", lambda: not is_running(pid))

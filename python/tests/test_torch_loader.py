@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import fodder
@@ -196,6 +200,83 @@ def test_a_node_that_is_killed_in_an_epoch_changes_nothing_of_what_is_given(serv
     assert [job["epoch"] for job in pets.jobs()] == [1]
 
 
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: type(mode).__name__.lower())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ranks_go_on_when_a_node_is_killed_in_an_epoch(serve, data, by_content, mode, workers):
+    node = serve(str(data.folder), "--name", "pets")
+    pets = fodder.connect(node.address).dataset("pets")
+    # 3 ranks and batches of 5 leave pads and short batches.
+    world = range(3)
+    how = {"batch_size": 5, "mode": mode, "num_workers": workers, "job": "ranks", "world": 3, "seed": 8}
+    ranks = [loader_of(pets, rank=rank, **how) for rank in world]
+    passes = [iter(loader) for loader in ranks]
+    given = [[] for _ in world]
+    for step in range(len(ranks[0])):
+        if step == 1:
+            node.kill()
+            threading.Timer(0.3, node.start).start()
+        for rank in world:
+            given[rank] += ids_in([next(passes[rank])], by_content)
+    assert all(next(batches, None) is None for batches in passes)
+    audits = [loader.audits[0] for loader in ranks]
+    assert all(audit.exact for audit in audits) and sum(audit.consumed for audit in audits) == len(data)
+    if not isinstance(mode, ft.Approx):
+        everything = [index for ids in given for index in ids]
+        assert set(everything) == set(range(len(data)))
+        assert len(everything) - len(data) == sum(audit.pads for audit in audits)
+    # The next epoch is the node's again.
+    passes = [iter(loader) for loader in ranks]
+    assert sum(len(ids_in(batches, by_content)) for batches in passes) >= len(data)
+    assert [(job["epoch"], job["world"]) for job in pets.jobs()] == [(1, 3)]
+
+
+def test_a_job_of_several_ranks_is_gone_when_its_last_rank_closes(pets, data, by_content):
+    def here():
+        return [job["name"] for job in pets.jobs() if job["name"].startswith("closing")]
+
+    ranks = [loader_of(pets, job="closing", rank=rank, world=3) for rank in range(3)]
+    given = [ids_in(loader, by_content) for loader in ranks]
+    assert sorted(index for ids in given for index in ids) == list(range(len(data)))
+    ranks[1].close()
+    ranks[0].close()
+    assert here() == ["closing"]
+    # One of them comes back for another epoch.
+    next(iter(ranks[0]))
+    ranks[2].close()
+    assert here() == ["closing"]
+    ranks[0].close()
+    assert here() == []
+    samplers = [ft.EpochSampler(pets, job="closing-too", rank=rank, world=2) for rank in range(2)]
+    assert sum(len(list(sampler)) for sampler in samplers) == len(data)
+    samplers.pop().close()
+    assert here() == ["closing-too"]
+    samplers.clear()
+    gc.collect()
+    assert here() == []
+
+
+def test_ranks_that_take_an_epoch_once_more_get_all_of_it(pets, data, by_content):
+    ranks = [loader_of(pets, job="once more", rank=rank, world=2) for rank in range(2)]
+    for _ in range(3):
+        given = []
+        for loader in ranks:
+            loader.set_epoch(0)
+            given += ids_in(loader, by_content)
+        assert sorted(given) == list(range(len(data)))
+    for loader in ranks:
+        loader.close()
+    assert not [job for job in pets.jobs() if job["name"].startswith("once more")]
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_workers_of_every_kind_may_stay_from_epoch_to_epoch(pets, data, by_content, context):
+    how = {"multiprocessing_context": context, "persistent_workers": True, "num_workers": 2}
+    loader = loader_of(pets, mode=ft.Reorder(10), **how)
+    for _ in range(3):
+        assert sorted(ids_in(loader, by_content)) == list(range(len(data)))
+    assert all(audit.exact for audit in loader.audits)
+
+
 def test_losses_are_attributed_to_what_was_served_and_nan_is_passed_over(pets, data):
     sampler = ft.ImportanceSampler(pets, seed=2, warm_up=1, reuse_factor=100, beta=1.0)
     loader = loader_of(pets, sampler=sampler)
@@ -299,29 +380,48 @@ def test_a_worker_that_is_killed_is_an_error_and_not_a_wait(pets):
     assert len(list(loader)) > 0
 
 
-def test_ctrl_c_in_an_epoch_leaves_no_node_and_no_shared_memory(tmp_path):
-    import json
-    import subprocess
-    import sys
-
+@pytest.mark.parametrize("everyone", [False, True], ids=["the loop", "its workers too"])
+def test_ctrl_c_in_an_epoch_leaves_no_process_no_node_and_no_shared_memory(tmp_path, everyone):
     data = Data(tmp_path / "data")
     cache = tmp_path / "cache"
     code = (
-        "import os, signal, fodder, fodder.torch as ft\n"
+        "import os, signal, torch, fodder, fodder.torch as ft\n"
         # Whoever runs the tests in the background has it ignored.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def head(view): return view[0]\n"
-        f"dataset = ft.ItemDataset({str(data.folder)!r}, head, cache_dir={str(cache)!r}, cache_size='32MiB')\n"
+        "def large(view): return torch.full((65536,), view[0])\n"
+        f"origin = 'throttled:latency=50ms:{data.folder}'\n"
+        f"dataset = ft.ItemDataset(origin, large, cache_dir={str(cache)!r}, cache_size='32MiB')\n"
         "loader = ft.Loader(dataset, batch_size=2, num_workers=2)\n"
         "for number, batch in enumerate(loader):\n"
-        "    if number == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    if number == 3: print('now', flush=True)\n"
+        "    if number >= 3: signal.pause()\n"
     )
     before = set(os.listdir("/dev/shm"))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "KeyboardInterrupt" in done.stderr, done.stderr
+    started = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stdout.readline() == "now\n", started.stderr.read()
+    members = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and group_of(pid) == started.pid]
+    # A terminal tells the whole group.
+    os.killpg(started.pid, signal.SIGINT) if everyone else os.kill(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said and started.returncode != 0, said
+    assert len(members) == 3
+    wait_for("the workers to end", lambda: not any(is_running(pid) for pid in members))
     pid = json.loads((cache / "LOCK").read_text())["pid"]
     wait_for("the node to end with its last user", lambda: not is_running(pid))
     assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("torch")]
+
+
+def group_of(pid):
+    try:
+        return os.getpgid(int(pid))
+    except ProcessLookupError:
+        return None
 
 
 def test_settings_that_mean_nothing_are_refused(pets):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import fodder
 import pytest
+from conftest import wait_for
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -45,6 +49,65 @@ def train(rank, world, address, folder):
     torch.save({"seen": seen, "taken": taken, "state": state, "shared": shared}, f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
+
+
+WORLDS = [1, 2, 3, 4]
+
+
+def phase(folder, name, rank, world):
+    """Makes this process one of so many ranks for a while."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/{name}", rank=rank, world_size=world)
+
+
+def change_worlds(rank, address, folder, mode):
+    """Half an epoch on every number of ranks, and its rest on every other: what this rank was given."""
+    dataset = ft.ItemDataset(fodder.connect(address).dataset("pets"), first_byte)
+    given = {}
+
+    def loader_of(world, job):
+        return ft.Loader(dataset, batch_size=2, mode=mode, job=job, rank=rank, world=world, seed=world)
+
+    for before in WORLDS:
+        state_file = Path(folder) / f"state-{before}"
+        if rank < before:
+            phase(folder, f"before-{before}", rank, before)
+            loader = loader_of(before, f"change-{before}")
+            batches = iter(loader)
+            given[before] = [index for _ in range(2) if next(batches) for index in loader.ids]
+            state = loader.state_dict()
+            if rank == 0:
+                torch.save(state, f"{state_file}.new")
+                os.rename(f"{state_file}.new", state_file)
+            loader.close()
+            dist.barrier()
+            dist.destroy_process_group()
+        wait_for("the state", state_file.exists)
+        for after in WORLDS:
+            if rank < after:
+                phase(folder, f"after-{before}-{after}", rank, after)
+                loader = loader_of(after, f"change-{before}-{after}")
+                loader.load_state_dict(torch.load(state_file, weights_only=False))
+                rest = [index for _ in loader for index in loader.ids]
+                assert loader.audits[0].exact
+                given[before, after] = (rest, loader.audits[0].pads)
+                dist.barrier()
+                dist.destroy_process_group()
+    torch.save(given, f"{folder}/{rank}.pt")
+
+
+@pytest.mark.parametrize("mode", [ft.Strict(), ft.Reorder(6)], ids=["strict", "reorder"])
+def test_an_epoch_goes_on_on_any_other_number_of_ranks(data, node, tmp_path, mode):
+    mp.start_processes(change_worlds, (node.address, str(tmp_path), mode), nprocs=4, start_method="spawn")
+    ranks = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(4)]
+    for before in WORLDS:
+        taken = [index for rank in ranks for index in rank.get(before, [])]
+        assert len(taken) == 4 * before
+        for after in WORLDS:
+            parts = [rank[before, after] for rank in ranks if (before, after) in rank]
+            seen = taken + [index for rest, _ in parts for index in rest]
+            pads = sum(pads for _, pads in parts)
+            assert set(seen) == set(range(len(data))) and len(seen) == len(data) + pads
+            assert len(parts) == after and len({len(rest) for rest, _ in parts}) == 1
 
 
 def test_two_ranks_train_resume_on_one_and_share_losses(pets, data, node, tmp_path):

@@ -316,6 +316,12 @@ impl Jobs {
         Ok(self.remove(job.seat()).expect("it was just found"))
     }
 
+    /// One rank of a job is done. The job is when all of them are; a rank that begins an epoch is back.
+    pub fn leave_rank(&mut self, job: JobId, rank: u32, now: Duration) -> Result<Option<Gone>> {
+        let is_done = self.member_mut(job, now)?.leave(rank)?;
+        Ok(if is_done { self.remove(job.seat()) } else { None })
+    }
+
     /// Forgets the jobs whose leases have run out.
     pub fn expire(&mut self, now: Duration) -> Vec<Gone> {
         let silent = self.members.iter().filter(|(_, member)| member.is_expired(now));

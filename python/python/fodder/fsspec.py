@@ -2,6 +2,7 @@
 
     pandas.read_parquet("fodder://logs/2026/01.parquet")
     fsspec.open("fodder://imagenet/train/dog/1.jpg", addr="127.0.0.1:18284")
+    webdataset.gopen_schemes["fodder"] = fodder.fsspec.gopen    # then webdataset.WebDataset("fodder://shards/{0..9}.tar")
 
 The node is found as by `fodder.connect`; `addr` in the storage options says where it is. A dataset is seen as it was
 when the file system first touched it; `invalidate_cache` looks again.
@@ -9,6 +10,7 @@ when the file system first touched it; `invalidate_cache` looks again.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
@@ -16,7 +18,14 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 import fodder
 from fodder import errors
 
-__all__ = ["FodderFileSystem"]
+__all__ = ["FodderFileSystem", "gopen"]
+
+
+class _Surroundings:
+    """What `fodder.connect` heeds besides its arguments: a file system that was made for one node is not another's."""
+
+    def __get__(self, instance: object, owner: type) -> tuple[str | None, ...]:
+        return os.environ.get("FODDER_ADDR"), os.environ.get("FODDER_CACHE_DIR")
 
 
 class FodderFileSystem(AbstractFileSystem):
@@ -25,6 +34,8 @@ class FodderFileSystem(AbstractFileSystem):
     protocol = "fodder"
     root_marker = ""
     cachable = True
+    _extra_tokenize_attributes = ("_surroundings",)
+    _surroundings = _Surroundings()
 
     def __init__(self, addr: str | None = None, timeout: float = 30.0, patience: float = 30.0, **options: Any) -> None:
         super().__init__(addr=addr, timeout=timeout, patience=patience, **options)
@@ -102,7 +113,7 @@ class FodderFileSystem(AbstractFileSystem):
                 raise FileNotFoundError(str(error)) from error
         return dataset
 
-    def _ask(self, name: str, inside: str) -> tuple[str, bool, int, int | None]:
+    def _ask(self, name: str, inside: str) -> tuple[str, bool, int, int | None, str]:
         node = self._dataset(name).client._node
         try:
             return node.lookup(name, inside)
@@ -130,11 +141,12 @@ class FodderFileSystem(AbstractFileSystem):
     def _directory(path: str) -> dict[str, Any]:
         return {"name": path, "size": 0, "type": "directory"}
 
-    def _entry(self, path: str, entry: tuple[str, bool, int, int | None]) -> dict[str, Any]:
-        _, is_directory, size, modified = entry
+    def _entry(self, path: str, entry: tuple[str, bool, int, int | None, str]) -> dict[str, Any]:
+        _, is_directory, size, modified, tag = entry
         if is_directory:
             return self._directory(path)
-        return {"name": path, "size": size, "type": "file", "mtime_ns": modified}
+        # By `ETag` Hugging Face tells whether what it made of a file is still good.
+        return {"name": path, "size": size, "type": "file", "mtime_ns": modified, "ETag": tag}
 
 
 class _File(AbstractBufferedFile):
@@ -142,3 +154,8 @@ class _File(AbstractBufferedFile):
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return bytes(self.fs.cat_file(self.path, start, end))
+
+
+def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **options: Any) -> Any:
+    """Opens a shard as WebDataset wants it of those who serve a scheme. `FODDER_ADDR` says where the node is."""
+    return FodderFileSystem(**options).open(url, mode)

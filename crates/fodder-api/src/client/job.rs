@@ -190,7 +190,14 @@ impl Job {
     /// Says that the job is done. What its last epoch had come to.
     pub async fn leave(&self) -> Result<Option<v1::Audit>> {
         let (dataset, job) = self.name();
-        let request = v1::LeaveRequest { dataset, job };
+        let request = v1::LeaveRequest { dataset, job, rank: None };
+        Ok(self.call(|mut jobs| async move { jobs.leave(request).await }).await?.audit)
+    }
+
+    /// Says that a rank is done; what the job's last epoch had come to, if all ranks are.
+    pub async fn leave_rank(&self, rank: u32) -> Result<Option<v1::Audit>> {
+        let (dataset, job) = self.name();
+        let request = v1::LeaveRequest { dataset, job, rank: Some(rank) };
         Ok(self.call(|mut jobs| async move { jobs.leave(request).await }).await?.audit)
     }
 

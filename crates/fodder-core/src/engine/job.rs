@@ -325,6 +325,16 @@ impl Jobs<'_> {
         Ok(gone)
     }
 
+    /// One rank of a job is done; what the job leaves if it was the last.
+    pub fn leave_rank(&self, job: JobId, rank: u32) -> Result<Option<Gone>> {
+        let gone = self.act(|inner, now| {
+            let gone = inner.machine.leave_rank(job, rank, now)?;
+            Ok(gone.map(|gone| inner.forget(gone, &self.dataset.jobs.outbox)))
+        })?;
+        self.dataset.jobs.progress.notify_waiters();
+        Ok(gone)
+    }
+
     /// Every job, for people. The audit of a job's last whole epoch is among it.
     pub fn status(&self) -> Vec<Status> {
         self.dataset.jobs.lock().machine.status(self.dataset.jobs.now())

@@ -11,7 +11,7 @@ use crate::{
     plan::{Deal, Order, Plan, Rest, Share, Snapshot},
     serving::{Look, Mode, Served, Serving, Spent},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// A job that has introduced itself.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Member {
     /// Answers items that are asked for outside of any epoch.
     loose: Option<(Snapshot, Box<dyn Serving>)>,
     run: Option<Run>,
+    /// The ranks that are done.
+    done: BTreeSet<u32>,
 }
 
 /// From where the job has resumed, so that every rank may say it.
@@ -62,6 +64,7 @@ impl Member {
             pace: Pace::new(now),
             loose: None,
             run: None,
+            done: BTreeSet::new(),
         }
     }
 
@@ -91,10 +94,8 @@ impl Member {
         snapshot: Snapshot,
         room_bytes: usize,
     ) -> Result<(Begun, bool)> {
-        let (world, epoch) = (self.introduction.world, plan.epoch());
-        if rank >= world {
-            return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
-        }
+        let epoch = plan.epoch();
+        self.check(rank)?;
         let is_new = self.current.as_ref().is_none_or(|current| current.number() < epoch);
         let turned = is_new && self.current.is_some();
         let mut effects = Vec::new();
@@ -108,9 +109,22 @@ impl Member {
                 "another rank has planned epoch {epoch} otherwise: give the same seed or ids on every rank"
             )));
         }
+        self.done.remove(&rank);
         let audit = self.arrive(rank, epoch, &mut effects);
         let items = self.epoch(epoch)?.deal.slice(rank).len();
         Ok((Begun { items, audit, effects }, turned))
+    }
+
+    /// A rank is done; whether all are.
+    pub(super) fn leave(&mut self, rank: u32) -> Result<bool> {
+        self.check(rank)?;
+        self.done.insert(rank);
+        Ok(self.done.len() == self.introduction.world as usize)
+    }
+
+    fn check(&self, rank: u32) -> Result<()> {
+        let world = self.introduction.world;
+        if rank < world { Ok(()) } else { Err(no_rank(rank, world)) }
     }
 
     /// Makes the next epoch, unless it would hold more memory than there is.
@@ -264,14 +278,14 @@ impl Member {
         self.introduction.world = request.world;
         self.run = Some(Run { sum, ranks, epoch, left });
         (self.current, self.before) = (Some(next), None);
+        self.done.clear();
         Ok(Resumed { job: self.id, was, snapshot, epoch, left, effects })
     }
 
     /// The epoch that a checkpoint tells of, from where it was.
     fn restored(&self, request: &Resume<'_>, prepared: Prepared, newest: Snapshot, room_bytes: usize) -> Result<Epoch> {
         if let Some(rank) = request.rank.filter(|&rank| rank >= request.world) {
-            let world = request.world;
-            return Err(Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0")));
+            return Err(no_rank(rank, request.world));
         }
         // A job may go on with the snapshot it is on, though the dataset has a newer one.
         if prepared.snapshot != newest && !self.snapshots().any(|on| on == prepared.snapshot) {
@@ -387,6 +401,10 @@ impl Member {
         let loose = self.loose.as_ref().map_or(0, |(_, serving)| serving.memory_bytes());
         size_of::<Self>() + self.introduction.name.capacity() + epochs + loose + self.book.heap_bytes()
     }
+}
+
+fn no_rank(rank: u32, world: u32) -> Error {
+    Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0"))
 }
 
 /// Refuses a plan that would hold more memory than there is: itself, its ledger, and two bits an item to reorder it.

@@ -191,10 +191,14 @@ impl jobs_server::Jobs for Door {
     }
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Answer<v1::LeaveReply> {
-        let v1::LeaveRequest { dataset, job } = request.into_inner();
+        let v1::LeaveRequest { dataset, job, rank } = request.into_inner();
         let dataset = self.dataset(&dataset)?;
-        let gone = aside(move || dataset.jobs().leave(JobId(job))).await?;
-        Ok(Response::new(v1::LeaveReply { audit: gone.audit.map(Into::into) }))
+        let gone = aside(move || match rank {
+            Some(rank) => dataset.jobs().leave_rank(JobId(job), rank),
+            None => dataset.jobs().leave(JobId(job)).map(Some),
+        });
+        let audit = gone.await?.and_then(|gone| gone.audit);
+        Ok(Response::new(v1::LeaveReply { audit: audit.map(Into::into) }))
     }
 
     async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsReply> {

@@ -14,8 +14,9 @@ batches that the loop took, audits every epoch and resumes in the middle of one 
 (`state_dict`, `load_state_dict`). `ItemDataset` and `EpochSampler` also work with `torch.utils.data.DataLoader` alone.
 """
 
+from fodder.torch._audit import Audit
 from fodder.torch._dataset import ImageFolder, ItemDataset, TarDataset
-from fodder.torch._loader import Audit, Loader
+from fodder.torch._loader import Loader
 from fodder.torch._mode import Approx, Reorder, Strict
 from fodder.torch._sampler import EpochSampler, ImportanceSampler
 from fodder.torch._select import Selection, SelectiveBackprop

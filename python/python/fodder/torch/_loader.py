@@ -7,12 +7,10 @@ and a node that was killed loses nothing.
 
 from __future__ import annotations
 
-import contextlib
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Callable
 
 import numpy as np
@@ -21,36 +19,19 @@ import torch.distributed as dist
 import torch.utils.data
 from torch.utils.data import default_collate
 
-import fodder
 from fodder import errors
 from fodder._fodder import Plan
+from fodder.torch._audit import Audit
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
 from fodder.torch._mode import Mode, Strict, mode_of
 from fodder.torch._rank import job_name
 from fodder.torch._sampler import EpochSampler
+from fodder.torch._seat import Seat
 
 # Batches that are acknowledged in one message, and losses that are reported in one.
 _ACKNOWLEDGED = 16
 _REPORTED = 8192
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an epoch came to, for this rank."""
-
-    epoch: int
-    planned: int
-    consumed: int
-    duplicates: int
-    omissions: int
-    pads: int
-    substitutions: int
-
-    @property
-    def exact(self) -> bool:
-        """Whether every planned item was taken exactly once."""
-        return self.duplicates == 0 and self.omissions == 0
 
 
 class Loader:
@@ -107,7 +88,8 @@ class Loader:
         self.sources: Counter[str] = Counter()
         self.waited_s = self.elapsed_s = 0.0
         self._name, self._settings = job, {"weight": weight, "in_step": in_step}
-        self._job: int | None = None
+        self._seat = Seat(self, dataset.dataset, self.rank)
+        self._again = 0
         self._plan: Plan | None = None
         self._base: dict[str, Any] = {}
         self._order: dict[str, Any] = {}
@@ -211,20 +193,16 @@ class Loader:
                 "the dataset has changed since the state was saved, and its items have other numbers now: "
                 "begin the epoch again with set_epoch"
             )
-        self._leave()
+        self._seat.leave()
         self.sampler._load_state(state["sampler"])
         self.epoch, self._name, self._plan, self._taken = state["epoch"], self._name or state["job"], None, 0
         self._resume = state if "checkpoint" in state else None
 
     def close(self) -> None:
-        """Tells the node that the job is done."""
+        """Tells the node that this rank is done; when all are, the job is."""
         self._flush()
         self._tell_scores()
-        self._leave()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self._leave()
+        self._seat.leave()
 
     # An epoch.
 
@@ -236,8 +214,10 @@ class Loader:
         items = len(source)
         if resume is None:
             if self.epoch <= self._reached:
-                # The same epoch once more: to the node that is another job.
-                self._leave()
+                # The same epoch once more: to the node that is another job, by another name where ranks may still be in
+                # the first one.
+                self._seat.leave()
+                self._again += self.world > 1
             order = self.sampler.order(self.epoch)
             plan = Plan(source.snapshot, items, self.epoch, world=self.world, uneven=self.uneven, **order)
         else:
@@ -258,6 +238,7 @@ class Loader:
         node = source.client._node
         if self._name is None:
             self._name = job_name(self.world)
+        name = f"{self._name} again {self._again}" if self._again else self._name
         settings: dict[str, Any] = {
             **self.mode._settings(),
             **self._settings,
@@ -265,9 +246,9 @@ class Loader:
             "uneven": self.uneven,
         }
         try:
-            job, _, _ = node.introduce(source.name, self._name, **settings)
+            job, _, _ = node.introduce(source.name, name, **settings)
         except errors.Conflict:
-            known = [job for job in source.jobs() if job["name"] == self._name]
+            known = [job for job in source.jobs() if job["name"] == name]
             if checkpoint is None or not known:
                 raise
             job = known[0]["job"]
@@ -275,31 +256,38 @@ class Loader:
             job, _, _ = node.resume(source.name, job, checkpoint, self.world, self.rank, order.get("ids"))
         _, snapshot, _ = node.begin_epoch(source.name, job, self.rank, plan.epoch, **order)
         if snapshot == source.snapshot:
-            self._job = job
+            self._seat.job = job
         elif isinstance(self.mode, Strict):
             # The dataset was refreshed. What was opened stays as it is; the node's ledger would speak of other items.
-            self._job = None
-            node.leave(source.name, job)
+            self._seat.job = None
+            node.leave(source.name, job, self.rank)
         else:
             raise errors.Stale("the dataset has changed since it was opened: open it again")
 
     def _pass(self, plan: Plan, begun: float) -> Iterator[Any]:
+        left: tuple[bytes, bytes] | None = None
         while True:
             first = self._taken
             try:
-                yield from self._run(plan, first, begun)
+                yield from self._run(plan, first, left, begun)
                 return
             except errors.NotFound:
-                # The node was restarted. Whoever is alone knows everything that it needs to go on.
-                if isinstance(self.mode, Strict) or self.world > 1:
+                # The node was restarted. In strict mode workers know what to do, and this is about something else.
+                if isinstance(self.mode, Strict) or left is not None:
                     raise
-                checkpoint = plan.checkpoint()
-                self._introduce(plan, self._order, checkpoint)
+                self._unacknowledged = []
+                if self.world == 1:
+                    self._introduce(plan, self._order, plan.checkpoint())
+                else:
+                    # Only all ranks together could have the job again, and some may wait for this one. What is left
+                    # of its own share a rank knows, and reads in the order planned.
+                    self._seat.job = None
+                    left = plan.left(self.rank, plan.audit()["pads"] - self._base["pads"])
 
-    def _run(self, plan: Plan, first: int, begun: float) -> Iterator[Any]:
-        """Batches from the `first` on; the node counts them from 0."""
+    def _run(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, begun: float) -> Iterator[Any]:
+        """Batches from the `first` on, which the node counts from 0; of what is `left`, if that is said."""
         total = self._batches(plan)
-        self._tickets.tickets = lambda: (self._ticket(plan, first, number) for number in range(first, total))
+        self._tickets.tickets = lambda: (self._ticket(plan, first, left, number) for number in range(first, total))
         batches = iter(self._loader)
         while True:
             asked = time.perf_counter()
@@ -312,13 +300,16 @@ class Loader:
             self._take(plan, parcel)
             yield parcel.data
 
-    def _ticket(self, plan: Plan, first: int, number: int) -> Ticket:
+    def _ticket(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, number: int) -> Ticket:
         ids = pads = None
         if isinstance(self.mode, Strict):
             ids, pads = plan.ids(self.rank, number * self.batch_size, self.batch_size)
+        elif left is not None:
+            start, end = (number - first) * self.batch_size, (number - first + 1) * self.batch_size
+            ids, pads = left[0][4 * start : 4 * end], left[1][start:end]
         # The last batch is asked for with the same size and comes shorter: workers ask in any order, and the node
         # reserves what was not asked for yet in batches of the size that it hears.
-        return Ticket(self._job, plan.epoch, self.rank, number - first, self.batch_size, ids, pads)
+        return Ticket(self._seat.job, plan.epoch, self.rank, number - first, self.batch_size, ids, pads)
 
     def _take(self, plan: Plan, parcel: Parcel) -> None:
         """The loop is given a batch, and from now on has had it."""
@@ -328,8 +319,8 @@ class Loader:
         self.sources.update(parcel.sources)
         plan.take(self.rank, parcel.asked, parcel.ids, parcel.deliveries)
         if parcel.by_id:
-            self._job = None
-        if self._job is not None:
+            self._seat.job = None
+        if self._seat.job is not None:
             self._unacknowledged.append(parcel.number)
             if len(self._unacknowledged) >= _ACKNOWLEDGED:
                 self._flush()
@@ -368,13 +359,13 @@ class Loader:
     # What the node is told. A node that is away holds up nothing: the ledger is here.
 
     def _ask(self, call: Callable[[int], object]) -> None:
-        if self._job is None:
+        if self._seat.job is None:
             return
         try:
-            call(self._job)
+            call(self._seat.job)
         except (errors.NotFound, errors.Conflict):
             # It was restarted, or the job was resumed elsewhere; what is fetched next finds out.
-            self._job = None
+            self._seat.job = None
         except (errors.Unavailable, errors.Invalid) as error:
             self._warn(f"the node was not told: {error}")
 
@@ -392,14 +383,6 @@ class Loader:
             ids = np.fromiter(scores.keys(), np.uint32, len(scores)).tobytes()
             values = np.fromiter(scores.values(), np.float32, len(scores)).tobytes()
             self._ask(lambda job: source.client._node.report_scores(source.name, job, values, ids))
-
-    def _leave(self) -> None:
-        job, self._job = self._job, None
-        # A job of several ranks goes when its lease ends: this rank does not know whether the others are done.
-        if job is not None and self.world == 1:
-            source = self.dataset.dataset
-            with contextlib.suppress(fodder.FodderError):
-                source.client._node.leave(source.name, job)
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.utils.data
+from torch.utils.data.distributed import DistributedSampler
 
 import fodder
 from fodder._fodder import Plan
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._rank import job_name, rank_and_world
+from fodder.torch._seat import Seat
 
 _Ids = np.ndarray[Any, np.dtype[np.uint32]]
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -22,7 +24,7 @@ _Floats = np.ndarray[Any, np.dtype[np.float64]]
 _TOLD = 1024
 
 
-class EpochSampler(torch.utils.data.Sampler[int]):
+class EpochSampler(DistributedSampler[int]):
     """Every item once an epoch, shuffled by a keyed permutation that the node computes too.
 
         sampler = EpochSampler(dataset, seed=0)
@@ -35,6 +37,9 @@ class EpochSampler(torch.utils.data.Sampler[int]):
 
     In a `DataLoader` an id counts as consumed once it is taken from the sampler. `fodder.torch.Loader` counts what the
     training loop took.
+
+    It is a `DistributedSampler`, so that Lightning does not put one of its own in its place. Accelerate shares out the
+    batches of every `DataLoader`: there give a `Loader`, which it leaves alone, or `rank=0, world=1` here.
     """
 
     def __init__(
@@ -49,11 +54,13 @@ class EpochSampler(torch.utils.data.Sampler[int]):
         job: str | None = None,
         publish: bool = True,
     ) -> None:
-        self.dataset = dataset.dataset if isinstance(dataset, ItemDataset) else dataset
-        self.seed, self.shuffle, self.uneven = seed, shuffle, uneven
+        source = dataset.dataset if isinstance(dataset, ItemDataset) else dataset
         self.rank, self.world = rank_and_world(rank, world)
+        super().__init__(source, self.world, self.rank, shuffle, seed, uneven == "drop")
+        self.dataset: fodder.Dataset = source
+        self.uneven = uneven
         self._publish, self._name = publish, job
-        self._job: int | None = None
+        self._seat = Seat(self, source, self.rank)
         self._next = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -79,6 +86,11 @@ class EpochSampler(torch.utils.data.Sampler[int]):
         return self.plan(self._next).share_of(self.rank)
 
     def __iter__(self) -> Iterator[int]:
+        if self.world > 1 and _is_shared_out_above():
+            raise ValueError(
+                "Accelerate shares out the batches of a DataLoader, and this sampler's are one rank's already: "
+                "give Accelerate a fodder.torch.Loader, or this sampler rank=0, world=1"
+            )
         epoch = self._next
         plan = self.plan(epoch)
         self._next = epoch + 1
@@ -99,17 +111,21 @@ class EpochSampler(torch.utils.data.Sampler[int]):
                 self._name = job_name(self.world)
             job, _, _ = node.introduce(name, self._name, world=self.world, uneven=self.uneven)
             node.begin_epoch(name, job, self.rank, epoch, **self.order(epoch))
-            self._job = job
+            self._seat.job = job
         except (fodder.FodderError, ValueError):
-            self._job = None
+            self._seat.job = None
 
     def _consumed(self, epoch: int, ids: _Ids) -> None:
-        if self._job is None:
+        if self._seat.job is None:
             return
         try:
-            self.dataset.client._node.consumed(self.dataset.name, self._job, epoch, ids.tobytes())
+            self.dataset.client._node.consumed(self.dataset.name, self._seat.job, epoch, ids.tobytes())
         except fodder.FodderError:
-            self._job = None
+            self._seat.job = None
+
+    def close(self) -> None:
+        """Tells the node that this rank is done; when all are, the job is."""
+        self._seat.leave()
 
     # Not `state_dict`: torchdata's StatefulDataLoader would take it for a place in the epoch, and not skip by itself.
 
@@ -119,6 +135,18 @@ class EpochSampler(torch.utils.data.Sampler[int]):
 
     def _load_state(self, state: dict[str, Any]) -> None:
         self._next, self.seed = state["epoch"], state["seed"]
+
+
+def _is_shared_out_above() -> bool:
+    """Whether Accelerate's shard of a batch sampler asks: nothing else tells a sampler of it."""
+    frame = sys._getframe(1)
+    for _ in range(8):
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+        if type(frame.f_locals.get("self")).__name__ == "BatchSamplerShard":
+            return True
+    return False
 
 
 class ImportanceSampler(EpochSampler):

@@ -89,6 +89,34 @@ fn a_job_that_leaves_drops_what_it_was_not_given() {
 }
 
 #[test]
+fn a_job_is_done_when_its_last_rank_is_and_a_rank_may_come_back() {
+    let mut jobs = jobs();
+    let job = started(&mut jobs, "a", 3);
+    assert_eq!(jobs.leave_rank(job, 0, NOW), Ok(None));
+    assert_eq!(jobs.leave_rank(job, 0, NOW), Ok(None));
+    assert_eq!(jobs.leave_rank(job, 1, NOW), Ok(None));
+    assert!(text(jobs.leave_rank(job, 3, NOW)).contains("no rank 3"));
+    jobs.begin(job, 0, 1, Order::Seed(5), NOW).unwrap();
+    assert_eq!(jobs.leave_rank(job, 2, NOW), Ok(None));
+    assert_eq!(jobs.find("a"), Some(job));
+    assert!(jobs.leave_rank(job, 0, NOW).unwrap().is_some());
+    assert_eq!(jobs.find("a"), None);
+}
+
+#[test]
+fn ranks_of_the_run_before_a_resume_take_nobody_with_them() {
+    let mut jobs = jobs();
+    let job = started(&mut jobs, "a", 2);
+    jobs.leave_rank(job, 0, NOW).unwrap();
+    let checkpoint = jobs.checkpoint(job).unwrap();
+    let request = Resume { job, checkpoint: &checkpoint, world: 2, rank: Some(0), ids: None };
+    let resumed = jobs.resume(request, NOW).unwrap().job;
+    assert!(matches!(jobs.leave_rank(job, 1, NOW), Err(Error::Conflict(_))));
+    assert_eq!(jobs.leave_rank(resumed, 1, NOW), Ok(None));
+    assert!(jobs.leave_rank(resumed, 0, NOW).unwrap().is_some());
+}
+
+#[test]
 fn scores_take_effect_at_the_end_of_the_epoch() {
     let mut jobs = jobs();
     let job = started(&mut jobs, "a", 1);
