@@ -64,13 +64,27 @@ impl Peer {
 }
 
 fn rclone(endpoint: &str, dir: &Path, cache: &Path) -> Command {
-    let mut command = Command::new("rclone");
-    command.arg("mount").arg(format!(":s3:{BUCKET}")).arg(dir).arg("--cache-dir").arg(cache);
-    command.args(["--s3-provider", "Other", "--s3-endpoint", endpoint, "--s3-access-key-id", "k"]);
-    command.args(["--s3-secret-access-key", "s", "--vfs-cache-mode", "full", "--read-only", "--log-level", "ERROR"]);
-    // No configuration of the user's, and no new look at the directory while it is measured.
-    command.args(["--config", "/dev/null", "--dir-cache-time", "1h", "--vfs-read-chunk-size", "64M"]);
+    let mut command = rclone_from(endpoint, "mount", dir);
+    command.arg("--cache-dir").arg(cache).args(["--vfs-cache-mode", "full", "--read-only"]);
+    // No new look at the directory while it is measured.
+    command.args(["--dir-cache-time", "1h", "--vfs-read-chunk-size", "64M"]);
     command
+}
+
+/// A command of rclone's from the bucket to a directory, with no configuration of the user's.
+fn rclone_from(endpoint: &str, verb: &str, dir: &Path) -> Command {
+    let mut command = Command::new("rclone");
+    command.arg(verb).arg(format!(":s3:{BUCKET}")).arg(dir);
+    command.args(["--s3-provider", "Other", "--s3-endpoint", endpoint, "--s3-access-key-id", "k"]);
+    command.args(["--s3-secret-access-key", "s", "--log-level", "ERROR", "--config", "/dev/null"]);
+    command
+}
+
+/// Copies the bucket of a server to a directory, as many files and parts at a time as `fodder warm` has requests.
+pub(crate) fn copy_with_rclone(endpoint: &str, dir: &Path) -> Result<()> {
+    let mut command = rclone_from(endpoint, "copy", dir);
+    command.args(["--transfers", "32", "--multi-thread-streams", "4"]);
+    crate::program::finish(&mut command).map(drop)
 }
 
 fn s3fs(endpoint: &str, dir: &Path, cache: &Path) -> Result<Command> {

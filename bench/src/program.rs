@@ -62,6 +62,12 @@ impl Node {
         run(["warm", "bench", "--json", "--addr", &self.socket]).map(drop)
     }
 
+    /// One of the counts of its dataset.
+    pub(crate) fn count(&self, name: &str) -> Result<u64> {
+        let status: serde_json::Value = serde_json::from_str(&run(["status", "--json", "--addr", &self.socket])?)?;
+        status["datasets"][0]["stats"][name].as_u64().with_context(|| format!("a node does not count {name}"))
+    }
+
     /// Mounts its dataset.
     pub(crate) fn mount(&self, dir: &Path, more: &[&str]) -> Result<Mount> {
         std::fs::create_dir_all(dir)?;

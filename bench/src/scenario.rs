@@ -4,11 +4,14 @@ mod batches;
 mod bytes_per_item;
 mod cold_object;
 mod engine_hits;
+mod first_epoch;
 mod memory;
 mod mount;
 mod peers;
+mod random_reads;
 mod restart;
 mod sim;
+mod warm_up;
 
 use crate::{node::NodeArguments, outcome::Outcome};
 use anyhow::Result;
@@ -53,6 +56,12 @@ pub(crate) enum Scenario {
     Mount,
     /// The mount beside those of rclone and s3fs.
     Peers,
+    /// A first epoch over shards through a mount, against the line and against warming.
+    FirstEpoch,
+    /// Bytes fetched for each byte used, when a large file is read at random.
+    RandomReads,
+    /// Warming against line and disk, and against `rclone copy`.
+    WarmUp,
     /// The time to come back to a million cached items.
     Restart,
     /// Simulated requests a second on one core, over a million items.
@@ -69,6 +78,9 @@ impl Scenario {
         Self::Memory,
         Self::Mount,
         Self::Peers,
+        Self::FirstEpoch,
+        Self::RandomReads,
+        Self::WarmUp,
         Self::Restart,
         Self::Sim,
     ];
@@ -83,6 +95,9 @@ impl Scenario {
             Self::Memory => "memory",
             Self::Mount => "mount",
             Self::Peers => "peers",
+            Self::FirstEpoch => "first-epoch",
+            Self::RandomReads => "random-reads",
+            Self::WarmUp => "warm-up",
             Self::Restart => "restart",
             Self::Sim => "sim",
         }
@@ -100,6 +115,9 @@ impl Scenario {
             Self::Memory => memory::run(setting),
             Self::Mount => mount::run(setting),
             Self::Peers => peers::run(setting),
+            Self::FirstEpoch => first_epoch::run(setting),
+            Self::RandomReads => random_reads::run(setting),
+            Self::WarmUp => warm_up::run(setting),
         }?;
         Ok(Outcome::new(self.name(), lines))
     }

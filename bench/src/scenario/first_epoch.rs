@@ -1,0 +1,66 @@
+//! Shards that nobody has read before, in order through a mount: against what the line gives, and against bringing the same
+//! bytes in without the mount.
+
+use super::{Setting, mount::write_large};
+use crate::{
+    epoch::read_all,
+    outcome::{Line, Target},
+    program::Node,
+};
+use anyhow::Result;
+use std::{fs, path::Path, time::Instant};
+
+/// Below what disks write.
+const BANDWIDTH_MB: f64 = 150.0;
+
+/// Measures it.
+pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
+    let workspace = setting.workspace()?;
+    let data = workspace.path().join("data");
+    let (shards, shard_mib) = (setting.choose(8, 2), setting.choose(128, 16));
+    write_large(&data, shards, shard_mib)?;
+    let place = Place { workspace: workspace.path(), bytes: (shards * shard_mib) as f64 * f64::from(1 << 20) };
+    let (mut limited, mut far, mut filled) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..setting.choose(3, 1) {
+        limited.push(place.read(&format!("throttled:latency=20ms,bandwidth={BANDWIDTH_MB}MB/s:{}", data.display()))?);
+        let origin = format!("throttled:latency=20ms:{}", data.display());
+        far.push(place.read(&origin)?);
+        filled.push(place.fill(&origin)?);
+    }
+    let what = format!("{shards} × {shard_mib} MiB in order, 1 reader, 20 ms away");
+    let bandwidth = vec![BANDWIDTH_MB; limited.len()];
+    Ok(vec![
+        Line::of_rounds(&what, "MB/s", &limited, "the origin's bandwidth", &bandwidth, Target::AtLeast(0.9)),
+        Line::of_rounds(&what, "MB/s", &far, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
+    ])
+}
+
+struct Place<'a> {
+    workspace: &'a Path,
+    bytes: f64,
+}
+
+impl Place<'_> {
+    /// Reads everything through a mount with an empty cache; MB/s.
+    fn read(&self, origin: &str) -> Result<f64> {
+        let cache = self.workspace.join("cache");
+        let node = Node::start(origin, &cache, 8 << 30, &[])?;
+        let mount = node.mount(&self.workspace.join("mount"), &[])?;
+        let speed = read_all(mount.dir(), 1)?;
+        drop((mount, node));
+        fs::remove_dir_all(cache)?;
+        Ok(speed)
+    }
+
+    /// Brings everything into an empty cache; MB/s.
+    fn fill(&self, origin: &str) -> Result<f64> {
+        let cache = self.workspace.join("cache");
+        let node = Node::start(origin, &cache, 8 << 30, &[])?;
+        let began = Instant::now();
+        node.warm()?;
+        let speed = self.bytes / began.elapsed().as_secs_f64() / 1e6;
+        drop(node);
+        fs::remove_dir_all(cache)?;
+        Ok(speed)
+    }
+}
