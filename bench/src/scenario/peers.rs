@@ -90,7 +90,7 @@ impl Arena<'_> {
             ] {
                 let reading = Reading { part, options, duration: setting.choose("4s", "400ms") };
                 let speeds = reading.compare(mount.dir(), mounted.dir())?;
-                lines.push(speeds.line(format!("cached, {what}"), unit, peer.name(), 1.0));
+                lines.push(speeds.line(format!("cached, {what}"), unit, peer.name(), Target::AtLeast(1.0)));
             }
         }
         Ok(lines)

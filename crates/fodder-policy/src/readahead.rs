@@ -3,17 +3,20 @@
 //! Two lines are watched with the same eyes: the bytes of an object, for each of its readers, and the objects of a dataset
 //! in the order of their names. Reads that follow each other on a line make a *stream*; what lies ahead of a stream is
 //! proposed, a little at first and more while the reader still has to wait. Reads at equal distances are *strided*. Reads
-//! that jump make nothing. [`Rent`] decides how much of a piece a jump may bring in.
+//! that jump make nothing. [`Rent`] decides how much of a piece a jump may bring in. Who reads object after object is one
+//! stream over all of them: it looks past the end of one into the next, and goes on there as it ended.
 //!
 //! Nothing here knows pieces that are cached, requests or memory: whoever asks leaves out what is there already.
 
 mod line;
+mod next;
 mod reader;
 mod rent;
 
 pub use rent::Rent;
 
 use line::{Line, Widths};
+use next::Expected;
 use reader::Reader;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -72,6 +75,8 @@ pub struct Advice {
     pub pattern: Pattern,
     /// Ranges of the object, in the order in which they will be wanted. What was proposed once is not proposed again.
     pub ahead: Vec<Range<u64>>,
+    /// So many bytes behind the object's end would be proposed as well, if the object did not end there.
+    pub beyond_bytes: u64,
 }
 
 /// Watches the readers of one dataset.
@@ -80,6 +85,8 @@ pub struct Readahead {
     widths: Widths,
     readers: FxHashMap<ReaderId, Reader>,
     objects: Line,
+    /// Objects that readers of others come to.
+    expected: Expected,
     /// Counts what it was told: the time by which it tells old from new.
     now: u64,
 }
@@ -102,6 +109,7 @@ impl Readahead {
             widths,
             readers: FxHashMap::default(),
             objects: Line::new(Widths { grid: 1, first, most, slack: 1, least: 0 }, OBJECT_STREAMS),
+            expected: Expected::default(),
             now: 0,
         }
     }
@@ -113,8 +121,25 @@ impl Readahead {
             self.forget_silent();
         }
         let named = access.reader.handle != 0;
-        let reader = self.readers.entry(access.reader).or_insert_with(|| Reader::new(self.widths, named));
+        let reader = self.readers.entry(access.reader).or_insert_with(|| {
+            let reader = Reader::new(self.widths, named);
+            match self.expected.take(access) {
+                Some(head) => reader.going_on(head),
+                None => reader,
+            }
+        });
         reader.read(access, self.now)
+    }
+
+    /// A reader looks past the end of its object, `bytes` far into this one, which comes next. What to bring in of it now.
+    pub fn expect(&mut self, reader: ReaderId, object: u32, bytes: u64, object_bytes: u64) -> Range<u64> {
+        // Whoever looks into the next object has come to its own, and nobody is expected there any more.
+        self.expected.arrived(reader);
+        let reach = bytes.checked_next_multiple_of(self.widths.grid).unwrap_or(object_bytes).min(object_bytes);
+        match self.readers.get(&reader).and_then(|reader| reader.head(reach)) {
+            Some(head) => self.expected.expect(object, head),
+            None => 0..0,
+        }
     }
 
     /// Somebody opens the object at this place in the order of names, and has to wait for it or not. The places whose
@@ -135,6 +160,15 @@ impl Readahead {
     /// Whether an object that was proposed is still ahead of those who read objects in order.
     pub fn wants_object(&self, place: u32) -> bool {
         self.objects.wants(&(u64::from(place)..u64::from(place) + 1))
+    }
+
+    /// Whether a range that was proposed of an object that was to come next is still ahead.
+    pub fn wants_next(&self, object: u32, range: &Range<u64>) -> bool {
+        match self.expected.reader_of(object) {
+            Some(Some(reader)) => self.wants(reader, range),
+            Some(None) => true,
+            None => false,
+        }
     }
 
     /// Makes room for readers: an eighth of those who have been silent longest.

@@ -1,7 +1,7 @@
 //! Fetching ahead of readers who have no plan: the loop around the machine that guesses.
 //!
-//! Doors tell what is read and opened; what the machine proposes waits in two short queues, what lies ahead in an open
-//! object before the objects that come next by name. It is brought in by a bounded number of requests, with memory that
+//! Doors tell what is read and opened; what the machine proposes waits in short queues: what lies ahead in an open object,
+//! then where its reader will go on in the next, then the beginnings of objects that come next by name. It is brought in by a bounded number of requests, with memory that
 //! readers leave free, and never more than may lie unread. A reader who catches up joins the flight. While a dataset has
 //! jobs, which say what they will read, nothing is guessed.
 
@@ -40,6 +40,8 @@ const TICK: Duration = Duration::from_secs(1);
 enum Wish {
     /// A range of an object that one of its readers comes to.
     Range { reader: ReaderId, range: Range<u64> },
+    /// A range of the object that a reader comes to from the end of another.
+    Next { object: ObjectSlot, range: Range<u64> },
     /// The beginning of the object at a place in the order of names.
     Object { place: u32 },
 }
@@ -57,17 +59,18 @@ pub(super) struct Lookahead {
 #[derive(Debug, Default)]
 struct Wishes {
     ranges: VecDeque<Wish>,
+    next: VecDeque<Wish>,
     objects: VecDeque<Wish>,
 }
 
 impl Wishes {
     fn is_empty(&self) -> bool {
-        self.ranges.is_empty() && self.objects.is_empty()
+        self.ranges.is_empty() && self.next.is_empty() && self.objects.is_empty()
     }
 
     /// What is ahead in open objects comes first.
     fn first(&mut self) -> Option<&mut VecDeque<Wish>> {
-        [&mut self.ranges, &mut self.objects].into_iter().find(|queue| !queue.is_empty())
+        [&mut self.ranges, &mut self.next, &mut self.objects].into_iter().find(|queue| !queue.is_empty())
     }
 }
 
@@ -93,6 +96,7 @@ impl Lookahead {
         for wish in wishes {
             let queue = match wish {
                 Wish::Range { .. } => &mut waiting.ranges,
+                Wish::Next { .. } => &mut waiting.next,
                 Wish::Object { .. } => &mut waiting.objects,
             };
             if queue.len() >= MAX_WISHES {
@@ -108,6 +112,7 @@ impl Lookahead {
         let machine = self.machine.lock();
         match wish {
             Wish::Range { reader, range } => machine.wants(*reader, range),
+            Wish::Next { object, range } => machine.wants_next(object.0, range),
             Wish::Object { place } => machine.wants_object(*place),
         }
     }
@@ -134,7 +139,30 @@ impl Dataset {
         if handle == 0 && range.start == 0 {
             self.notice_open(object, waits);
         }
+        if advice.beyond_bytes > 0 {
+            self.look_beyond(reader, advice.beyond_bytes);
+        }
         advice.pattern
+    }
+
+    /// A reader looks so many bytes past the end of its object: into the next ones, if objects are read in order.
+    fn look_beyond(&self, reader: ReaderId, mut bytes: u64) {
+        let (snapshot, objects) = (self.snapshot(), self.objects.load());
+        let Some(mut place) = snapshot.place_of(ObjectSlot(reader.object)) else { return };
+        let mut wishes = Vec::new();
+        let mut machine = self.lookahead.machine.lock();
+        while bytes > 0 && machine.wants_object(place + 1) {
+            place += 1;
+            let Some(object) = snapshot.object_at(place) else { break };
+            let size = objects.size(object);
+            let range = machine.expect(reader, object.0, bytes, size);
+            wishes.extend(split(range).map(|range| Wish::Next { object, range }));
+            bytes = bytes.saturating_sub(size);
+        }
+        drop(machine);
+        if !wishes.is_empty() {
+            self.lookahead.wish(wishes.into_iter());
+        }
     }
 
     /// A door says that an object is opened, and whether who opens it will have to wait for its bytes.
@@ -241,6 +269,7 @@ impl Dataset {
     fn pieces_of_wish(&self, wish: &Wish) -> Range<u32> {
         let (object, range) = match wish {
             Wish::Range { reader, range } => (ObjectSlot(reader.object), range.clone()),
+            Wish::Next { object, range } => (*object, range.clone()),
             Wish::Object { place } => match self.snapshot().object_at(*place) {
                 Some(object) => (object, 0..HEAD_BYTES.min(self.objects.load().size(object))),
                 None => return 0..0,

@@ -129,6 +129,26 @@ async fn a_node_may_be_told_not_to_guess() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_large_objects_one_after_another_does_not_begin_anew_with_each() {
+    let size = 24 * MIB;
+    let names = ["0", "1", "2", "3"];
+    let world = world("throttled:latency=5ms:", 256 << 20, &names.map(|name| (name, size)));
+    let (engine, dataset) = world.start().await.unwrap();
+    for (n, name) in names.iter().enumerate() {
+        dataset.notice_open(dataset.snapshot().lookup(name).unwrap(), true);
+        read_all(&dataset, name, size, MIB, n as u64 + 1).await;
+        if n == 1 {
+            // Of the next the beginnings come anyway, 8 MiB each; of the one where it goes on, as far as it looks.
+            until(&dataset, "the next object", |stats| stats.bytes_from_origin >= 2 * size + 16 * MIB + 8 * MIB).await;
+        }
+    }
+    let stats = dataset.stats();
+    assert_eq!(stats.bytes_from_origin, 4 * size, "every byte once: {stats:?}");
+    assert_eq!((stats.readahead_bytes, stats.readahead_wasted_bytes), (stats.readahead_used_bytes, 0), "{stats:?}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_in_the_order_of_names_are_there_before_they_are_opened() {
     let names: Vec<String> = (0..40).map(|n| format!("{n:03}")).collect();
     let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 100_000)).collect();

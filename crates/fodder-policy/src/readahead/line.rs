@@ -34,7 +34,20 @@ pub(super) struct Stream {
     proposed: u64,
     /// How far ahead to look; doubles when the reader has to wait for what was proposed.
     width: u64,
+    /// What was read before it on the line that it goes on from: trusted like what it read itself.
+    credit: u64,
     last_read: u64,
+}
+
+/// What a line begins with that goes on from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// All before this was proposed.
+    pub(super) proposed: u64,
+    /// How far ahead its reader looked on the other.
+    pub(super) width: u64,
+    /// How much it read there.
+    pub(super) credit: u64,
 }
 
 impl Stream {
@@ -46,6 +59,11 @@ impl Stream {
     /// Where it is.
     pub(super) fn end(&self) -> u64 {
         self.read.end
+    }
+
+    /// What a line begins with that goes on from this one's end, when all before `proposed` was proposed on it.
+    pub(super) fn head(&self, proposed: u64) -> Head {
+        Head { proposed, width: self.width, credit: self.credit.saturating_add(self.length()) }
     }
 
     fn takes(&self, range: &Range<u64>, widths: &Widths) -> bool {
@@ -76,7 +94,7 @@ impl Stream {
 
     /// What is to be proposed now.
     fn ahead(&mut self, end: u64, widths: &Widths) -> Range<u64> {
-        let trusted = self.length().saturating_mul(TRUST);
+        let trusted = self.length().saturating_add(self.credit).saturating_mul(TRUST);
         let reach = self.read.end.saturating_add(self.width.min(trusted));
         let reach = reach.checked_next_multiple_of(widths.grid).unwrap_or(end).min(end);
         let from = self.proposed.max(self.read.end);
@@ -94,11 +112,18 @@ pub(super) struct Line {
     widths: Widths,
     most_streams: usize,
     streams: Vec<Stream>,
+    /// What its first stream begins with, if that begins where the line does.
+    head: Option<Head>,
 }
 
 impl Line {
     pub(super) fn new(widths: Widths, most_streams: usize) -> Self {
-        Self { widths, most_streams, streams: Vec::new() }
+        Self { widths, most_streams, streams: Vec::new(), head: None }
+    }
+
+    /// A line whose reader comes from the end of another.
+    pub(super) fn going_on(self, head: Head) -> Self {
+        Self { head: Some(head), ..self }
     }
 
     /// The stream that was read from last.
@@ -106,7 +131,8 @@ impl Line {
         self.streams.iter().max_by_key(|stream| stream.last_read)
     }
 
-    /// A read that goes on from another: the stream it belongs to. None if it begins one, which is remembered.
+    /// A read that goes on from another, here or on the line before: the stream it belongs to. None if it begins one,
+    /// which is remembered.
     pub(super) fn read(&mut self, range: &Range<u64>, waits: bool, now: u64) -> Option<usize> {
         let belongs = |n: &usize| self.streams[*n].takes(range, &self.widths);
         let nearest =
@@ -121,14 +147,17 @@ impl Line {
             let least = (0..self.streams.len()).min_by_key(|n| worth(&self.streams[*n]));
             least.map(|least| self.streams.swap_remove(least));
         }
+        let goes_on = self.head.take_if(|_| range.start == 0);
+        let head = goes_on.unwrap_or(Head { proposed: 0, width: self.widths.first, credit: 0 });
         self.streams.push(Stream {
             read: range.clone(),
-            steps: 0,
-            proposed: range.end,
-            width: self.widths.first,
+            steps: u32::from(goes_on.is_some()),
+            proposed: range.end.max(head.proposed),
+            width: head.width,
+            credit: head.credit,
             last_read: now,
         });
-        None
+        goes_on.map(|_| self.streams.len() - 1)
     }
 
     /// A stream by its number.

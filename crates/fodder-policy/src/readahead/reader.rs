@@ -2,7 +2,7 @@
 
 use super::{
     Access, Advice, Pattern,
-    line::{Line, Widths},
+    line::{Head, Line, Widths},
 };
 use std::ops::Range;
 
@@ -60,6 +60,16 @@ impl Reader {
         Self { line: Line::new(widths, if named { STREAMS } else { STREAMS_OF_MANY }), jumps, last_read: 0 }
     }
 
+    /// The same reader, who comes from the end of another object.
+    pub(super) fn going_on(self, head: Head) -> Self {
+        Self { line: self.line.going_on(head), ..self }
+    }
+
+    /// What a reader of the next object begins with, of whose bytes all before `proposed` were proposed.
+    pub(super) fn head(&self, proposed: u64) -> Option<Head> {
+        self.line.newest().map(|stream| stream.head(proposed))
+    }
+
     /// When it last read.
     pub(super) fn last_read(&self) -> u64 {
         self.last_read
@@ -72,20 +82,27 @@ impl Reader {
         if let Some(stream) = self.line.read(range, *waits, now) {
             // Who jumps by equal distances stops where it stopped before.
             let within = self.jumps.is_strided() && self.line.stream(stream).length() <= self.jumps.length;
-            let ahead = if within { 0..0 } else { self.line.ahead(stream, *object_bytes) };
+            let ahead = if within { 0..0 } else { self.line.ahead(stream, u64::MAX) };
+            // Who did not begin where the object does may not go on where the next one begins.
+            let beyond_bytes = match self.line.stream(stream).begins() && !ahead.is_empty() {
+                true => ahead.end.saturating_sub(*object_bytes),
+                false => 0,
+            };
+            let ahead = ahead.start..ahead.end.min(*object_bytes);
             let ahead = if ahead.is_empty() { Vec::new() } else { vec![ahead] };
             let pattern = match (self.line.is_sure(stream), self.line.stream(stream).begins()) {
                 (true, _) => Pattern::Sequential,
                 (false, true) => Pattern::Start,
                 (false, false) => Pattern::Jump,
             };
-            return Advice { pattern, ahead };
+            return Advice { pattern, ahead, beyond_bytes };
         }
         self.jumps.to(range, before, *waits);
         if self.jumps.is_strided() {
-            return Advice { pattern: Pattern::Strided, ahead: self.jumps.ahead(*object_bytes) };
+            return Advice { pattern: Pattern::Strided, ahead: self.jumps.ahead(*object_bytes), beyond_bytes: 0 };
         }
-        Advice { pattern: if range.start == 0 { Pattern::Start } else { Pattern::Jump }, ahead: Vec::new() }
+        let pattern = if range.start == 0 { Pattern::Start } else { Pattern::Jump };
+        Advice { pattern, ahead: Vec::new(), beyond_bytes: 0 }
     }
 
     /// Whether a range that was proposed is still ahead.

@@ -16,6 +16,10 @@ fn access(handle: u64, range: Range<u64>, waits: bool) -> Access {
     Access { reader: ReaderId { object: 3, handle }, range, object_bytes: SIZE, waits }
 }
 
+fn nothing(pattern: Pattern) -> Advice {
+    Advice { pattern, ahead: vec![], beyond_bytes: 0 }
+}
+
 /// Reads `count` times `length` bytes from `start` on; what was proposed.
 fn run(machine: &mut Readahead, start: u64, length: u64, count: u64, waits: bool) -> Vec<Range<u64>> {
     let range = |n: u64| start + n * length..start + (n + 1) * length;
@@ -26,7 +30,7 @@ fn run(machine: &mut Readahead, start: u64, length: u64, count: u64, waits: bool
 fn the_second_of_two_reads_from_the_beginning_makes_a_stream() {
     let mut machine = machine();
     let first = machine.read(&access(1, 0..MIB, true));
-    assert_eq!(first, Advice { pattern: Pattern::Start, ahead: vec![] });
+    assert_eq!(first, nothing(Pattern::Start));
     let second = machine.read(&access(1, MIB..2 * MIB, true));
     assert_eq!(second.pattern, Pattern::Sequential);
     let ahead = 2 * MIB..3 * BLOCK;
@@ -48,7 +52,7 @@ fn a_small_record_that_is_read_page_by_page_is_a_jump() {
         for page in 0..4 {
             let start = scattered(record) % (SIZE / 8192) * 8192 + page * 4096;
             let advice = machine.read(&access(1, start..start + 4096, true));
-            assert_eq!(advice, Advice { pattern: Pattern::Jump, ahead: vec![] });
+            assert_eq!(advice, nothing(Pattern::Jump));
         }
     }
 }
@@ -123,7 +127,7 @@ fn small_reads_at_equal_distances_are_jumps() {
     let mut machine = machine();
     for n in 1..20u64 {
         let advice = machine.read(&access(1, n * 10 * MIB..n * 10 * MIB + 8192, true));
-        assert_eq!(advice, Advice { pattern: Pattern::Jump, ahead: vec![] });
+        assert_eq!(advice, nothing(Pattern::Jump));
     }
 }
 
@@ -201,6 +205,87 @@ fn readers_that_are_forgotten_are_those_who_were_silent() {
     }
     assert!(machine.readers.len() <= MAX_READERS);
     assert!(machine.readers.contains_key(&ReaderId { object: 3, handle: 1 }));
+}
+
+/// Reads the `number`th of objects of 100 MiB from beginning to end, a MiB at a time, always waiting; what was proposed
+/// within it, and of the one behind it.
+fn read_object(machine: &mut Readahead, number: u32) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+    let (size, reader) = (100 * MIB, ReaderId { object: number, handle: u64::from(number) + 1 });
+    let (mut within, mut next) = (Vec::new(), Vec::new());
+    machine.open(number, 1000, true);
+    for n in 0..100 {
+        let access = Access { reader, range: n * MIB..(n + 1) * MIB, object_bytes: size, waits: true };
+        let advice = machine.read(&access);
+        within.extend(advice.ahead);
+        if advice.beyond_bytes > 0 && machine.wants_object(number + 1) {
+            next.push(machine.expect(reader, number + 1, advice.beyond_bytes, size));
+        }
+    }
+    next.retain(|range| !range.is_empty());
+    (within, next)
+}
+
+#[test]
+fn who_reads_object_after_object_looks_past_the_end_of_each() {
+    let mut machine = machine();
+    let (_, next) = read_object(&mut machine, 0);
+    assert!(next.is_empty(), "one object says nothing of the next");
+    let (_, next) = read_object(&mut machine, 1);
+    assert_eq!(next.first().unwrap().start, 0);
+    assert!(next.windows(2).all(|pair| pair[0].end == pair[1].start), "without gaps and without repeats: {next:?}");
+    let reached = next.last().unwrap().end;
+    assert_eq!(reached, 64 * MIB, "as far as within an object");
+    let (within, next) = read_object(&mut machine, 2);
+    assert_eq!(within[0], reached..68 * MIB, "from its first read on it goes on where the last one's look ended");
+    assert_eq!(within.last().unwrap().end, 100 * MIB);
+    assert_eq!(next.last().unwrap().end, 64 * MIB);
+}
+
+#[test]
+fn what_was_proposed_of_the_next_object_is_wanted_until_its_reader_has_passed_it() {
+    let mut machine = machine();
+    read_object(&mut machine, 0);
+    let (_, next) = read_object(&mut machine, 1);
+    let (first, last) = (next.first().unwrap(), next.last().unwrap());
+    assert!(machine.wants_next(2, first) && machine.wants_next(2, last));
+    assert!(!machine.wants_next(3, first), "nobody comes there");
+    let reader = ReaderId { object: 2, handle: 9 };
+    let access = |n: u64| Access { reader, range: n * MIB..(n + 1) * MIB, object_bytes: 100 * MIB, waits: false };
+    (0..8).for_each(|n| drop(machine.read(&access(n))));
+    assert!(!machine.wants_next(2, first) && machine.wants_next(2, last));
+}
+
+#[test]
+fn who_jumps_into_an_object_that_was_expected_is_trusted_with_nothing() {
+    let mut machine = machine();
+    read_object(&mut machine, 0);
+    read_object(&mut machine, 1);
+    let reader = ReaderId { object: 2, handle: 9 };
+    for n in 1..100 {
+        let start = scattered(n) % (SIZE / 8192) * 8192;
+        let access = Access { reader, range: start..start + 8192, object_bytes: SIZE, waits: true };
+        assert_eq!(machine.read(&access), nothing(Pattern::Jump));
+    }
+}
+
+#[test]
+fn objects_that_are_read_from_their_middle_say_nothing_of_the_next() {
+    let mut machine = machine();
+    for n in 50..100 {
+        let access = Access { object_bytes: 100 * MIB, ..access(1, n * MIB..(n + 1) * MIB, true) };
+        assert_eq!(machine.read(&access).beyond_bytes, 0);
+    }
+}
+
+#[test]
+fn objects_that_are_expected_are_bounded() {
+    let mut machine = machine();
+    read_object(&mut machine, 0);
+    let reader = ReaderId { object: 0, handle: 1 };
+    for object in 1..10_000 {
+        assert_eq!(machine.expect(reader, object, MIB, 100 * MIB), 0..BLOCK);
+    }
+    assert!(!machine.wants_next(1, &(0..BLOCK)) && machine.wants_next(9_999, &(0..BLOCK)));
 }
 
 /// A number that follows from another, with no order in it.
