@@ -157,7 +157,11 @@ impl Wait {
 
     /// Whether a node that comes up explains it: it answers before it has its datasets.
     pub(crate) fn is_early(&self, error: &Error) -> bool {
-        matches!(error, Error::NotFound(text) if self.known && text.starts_with("there is no dataset"))
+        match error {
+            Error::NotFound(text) => self.known && text.starts_with("there is no dataset"),
+            Error::Unavailable(text) => text.starts_with("the node is starting"),
+            _ => false,
+        }
     }
 }
 

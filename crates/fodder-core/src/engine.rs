@@ -42,7 +42,7 @@ use serde::Serialize;
 use shared::Shared;
 use space::Space;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     path::PathBuf,
     sync::{Arc, OnceLock},
@@ -87,6 +87,8 @@ pub struct Engine {
     /// The tiers, fastest first.
     spaces: Vec<Arc<Space>>,
     datasets: RwLock<BTreeMap<String, Arc<Dataset>>>,
+    /// Names of datasets that are still to be added while the node starts.
+    expected: RwLock<BTreeSet<String>>,
     /// Datasets are added and removed one at a time.
     changing: tokio::sync::Mutex<()>,
     watcher: OnceLock<Watcher>,
@@ -129,6 +131,7 @@ impl Engine {
             lock: Mutex::new(lock),
             spaces,
             datasets: RwLock::default(),
+            expected: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
             watcher: OnceLock::new(),
             shared,
@@ -167,6 +170,17 @@ impl Engine {
             Ok(())
         })
         .await
+    }
+
+    /// Names datasets that are about to be added: until they are, whoever asks for one is told to ask again. The names that
+    /// were expected before are not any more.
+    pub fn expect(&self, names: impl IntoIterator<Item = String>) {
+        *self.expected.write() = names.into_iter().collect();
+    }
+
+    /// Whether datasets are still to be added.
+    pub fn is_starting(&self) -> bool {
+        !self.expected.read().is_empty()
     }
 
     /// Adds a dataset: reopens its catalog, or lists the origin. Adding it twice alike is fine;
@@ -229,6 +243,11 @@ impl Engine {
     pub fn dataset(&self, name: &str) -> Result<Arc<Dataset>> {
         let datasets = self.datasets.read();
         datasets.get(name).cloned().ok_or_else(|| {
+            if self.expected.read().contains(name) {
+                return Error::Unavailable(format!(
+                    "the node is starting and dataset {name:?} is not there yet: ask again in a moment"
+                ));
+            }
             let names: Vec<_> = datasets.keys().map(String::as_str).collect();
             Error::NotFound(match names.as_slice() {
                 [] => format!("there is no dataset {name:?}: this node has none yet (fodder datasets add)"),

@@ -109,6 +109,9 @@ impl Icache {
                 *chosen = Some(dataset.config().name.clone());
                 Ok(dataset)
             }
+            0 if engine.is_starting() => Err(Error::Unavailable(
+                "the node is starting and has no dataset of layout `files` yet: ask again in a moment".into(),
+            )),
             0 => Err(Error::NotFound(
                 "iCache's clients need a dataset of layout `files`, and this node has none: add one".into(),
             )),

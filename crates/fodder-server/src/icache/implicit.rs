@@ -73,7 +73,7 @@ impl Implicit {
             let Turn { job, epoch, number } = turn;
             let request = BatchRequest { job, epoch, rank: 0, number, count: 1 };
             let batch = futures::FutureExt::now_or_never(jobs.next_batch(request));
-            let batch = batch.unwrap_or_else(|| Err(Error::Internal("a job that is not in step waits".into())));
+            let batch = batch.unwrap_or_else(|| Err(Error::Unavailable("the node is busy: ask again".into())));
             match batch {
                 Ok(batch) => {
                     if let Some(served) = batch.items.first() {

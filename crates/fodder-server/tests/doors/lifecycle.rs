@@ -1,12 +1,17 @@
 //! The start and the end of a node.
 
-use crate::setup::{Bench, NAME, blocking, until};
+use crate::setup::{Bench, NAME, blocking, dataset, until};
 use fodder_api::{
     Address, Client, Error, Target,
     frames::{Batch, FrameClient},
 };
 use fodder_server::{Node, NodeConfig};
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+    time::Duration,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_under_way_ends_before_the_node_does() {
@@ -126,4 +131,43 @@ async fn a_port_that_is_taken_is_named_at_the_start() {
     })
     .await;
     bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dataset_that_is_not_there_yet_while_the_node_starts_is_asked_for_again() {
+    let mut bench = Bench::start().await;
+    bench.engine.expect(["late".to_owned()]);
+    let rest = bench.node.as_ref().unwrap().addresses().rest;
+    let get = move |path: &'static str| blocking(move || http_status(rest, path));
+    for address in bench.addresses() {
+        let client = Client::connect(&address).await.unwrap();
+        let Err(Error::Unavailable(text)) = client.list_jobs(Some("late")).await.map(drop) else {
+            panic!("it is not unavailable")
+        };
+        assert!(text.contains("the node is starting"), "{text}");
+        let read = client.read("late", Target::Item(0), 0, 0).await.map(drop);
+        assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
+        let never = client.list_jobs(Some("never")).await.map(drop);
+        assert!(matches!(never, Err(Error::NotFound(_))), "nobody will add that one: {never:?}");
+        let open = blocking(move || FrameClient::connect(&address).unwrap().open("late", None).map(drop)).await;
+        assert!(matches!(open, Err(Error::Unavailable(_))), "{open:?}");
+    }
+    assert_eq!(get("/api/v1/datasets/late").await, 503);
+    assert_eq!(get("/api/v1/datasets/never").await, 404);
+
+    let origin = bench.dir.path().join("origin");
+    bench.engine.add_dataset(dataset("late", &origin)).await.unwrap();
+    bench.engine.expect([]);
+    assert_eq!(get("/api/v1/datasets/late").await, 200);
+    assert_eq!(Client::connect(&bench.tcp()).await.unwrap().list_jobs(Some("late")).await.unwrap().len(), 0);
+    bench.stop().await;
+}
+
+/// The status of the answer to a GET.
+fn http_status(address: SocketAddr, path: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
 }

@@ -56,11 +56,13 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
         Some(_) => Remembered::nothing(),
     };
     print_settings(&config);
+    engine.expect(config.datasets.iter().chain(remembered.datasets()).map(|dataset| dataset.name.clone()));
     let node = Node::start(config.node.clone(), engine.clone()).await.context("cannot listen")?;
     announce(&engine, &node);
 
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
+        engine.expect([]);
         node.info().state.set_ready();
         let mounting = mount(&engine, &node, args.mount.as_deref()).await?;
         print_line("ready");
@@ -120,10 +122,10 @@ fn clients(node: &Node) -> u64 {
 
 /// Opens what flags and file name, which must work, then what was added earlier, which may fail.
 async fn add_datasets(engine: &Arc<Engine>, named: &[DatasetConfig], remembered: &Remembered) -> Result<()> {
+    let is_named = |dataset: &&DatasetConfig| !named.iter().any(|other| other.name == dataset.name);
     for dataset in named {
         engine.add_dataset(dataset.clone()).await.with_context(|| format!("cannot serve {}", dataset.name))?;
     }
-    let is_named = |dataset: &&DatasetConfig| !named.iter().any(|other| other.name == dataset.name);
     for dataset in remembered.datasets().iter().filter(is_named) {
         if let Err(error) = engine.add_dataset(dataset.clone()).await {
             tracing::warn!(dataset = dataset.name, "a dataset that was added earlier cannot be served now: {error}");

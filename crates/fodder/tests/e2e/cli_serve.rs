@@ -39,13 +39,17 @@ fn a_signal_ends_a_node_that_still_lists_its_origin() {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let origin = format!("throttled:latency=600s:{}", data.path());
     let mut serve = fodder();
-    serve.args(["serve", &origin, "--rest", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cache-dir"]).arg(cache.path());
+    serve
+        .args(["serve", &origin, "--name", "late", "--rest", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cache-dir"])
+        .arg(cache.path());
     let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let socket = lines.map(Result::unwrap).find(|line| line.starts_with("socket ")).unwrap();
     // The doors are open before the listing has come.
     let status = run(fodder().args(["status", "--addr", socket.trim_start_matches("socket ")])).good().text();
     assert!(status.contains("no datasets"), "{status}");
+    let early = run(fodder().args(["get", "late", "0", "--addr", socket.trim_start_matches("socket ")])).bad();
+    assert!(early.contains("the node is starting"), "{early}");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
