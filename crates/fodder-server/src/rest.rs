@@ -16,19 +16,26 @@ mod warm;
 use crate::{NodeInfo, icache, metrics::Metrics};
 use axum::{
     Router,
-    body::Body,
-    extract::Request,
+    body::{Body, HttpBody},
+    extract::{DefaultBodyLimit, Request},
     http::{Method, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{self, MethodRouter},
 };
-use fodder_core::Engine;
+use fodder_core::{Engine, Error, Result};
 use problem::{Problem, ProblemBody};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 /// The longest body a request may have.
 const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// The longest body of a job's request that carries a list.
+const MAX_LIST_BYTES: usize = 16 << 20;
+
+/// How many lists arrive at a time; others wait.
+static LISTS: Semaphore = Semaphore::const_new(4);
 
 /// How long a request's body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,6 +61,7 @@ pub(crate) fn router(engine: Arc<Engine>, info: Arc<NodeInfo>) -> Router {
     router
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(bounded))
         .with_state(App { engine, info, metrics })
 }
@@ -81,6 +89,14 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/api/v1/datasets/{name}/jobs", get(job::list).post(job::introduce)),
         ("/api/v1/datasets/{name}/jobs/{job}", get(job::get).delete(job::leave)),
         ("/api/v1/datasets/{name}/jobs/{job}/checkpoint", get(job::checkpoint)),
+        ("/api/v1/datasets/{name}/jobs/{job}/epochs", post(job::epoch::begin)),
+        ("/api/v1/datasets/{name}/jobs/{job}/batches", post(job::epoch::next)),
+        ("/api/v1/datasets/{name}/jobs/{job}/acknowledge", post(job::epoch::acknowledge)),
+        ("/api/v1/datasets/{name}/jobs/{job}/consumed", post(job::epoch::consumed)),
+        ("/api/v1/datasets/{name}/jobs/{job}/resume", post(job::epoch::resume)),
+        ("/api/v1/datasets/{name}/jobs/{job}/renew", post(job::epoch::renew)),
+        ("/api/v1/datasets/{name}/jobs/{job}/scores", post(job::report::scores)),
+        ("/api/v1/datasets/{name}/jobs/{job}/embeddings", post(job::report::embeddings)),
         ("/statistic", get(icache::rest::statistic)),
         ("/cache", get(icache::rest::cache)),
         ("/node", get(icache::rest::node)),
@@ -107,10 +123,15 @@ async fn wrong_method(request: Request) -> Problem {
 /// Takes the body first, within its bounds, so that no handler waits for a slow or endless one.
 async fn bounded(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let body = match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, MAX_BODY_BYTES)).await {
+    let brings_list = head.method == Method::POST && head.uri.path().contains("/jobs/");
+    let is_long = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
+    // Whoever brings a long list waits for a turn, and has it until it is answered: so much memory and no more.
+    let turn = if brings_list && is_long { LISTS.acquire().await.ok() } else { None };
+    let most = if turn.is_some() { MAX_LIST_BYTES } else { MAX_BODY_BYTES };
+    let body = match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, most)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {
-            let message = format!("the body broke off, or is longer than {MAX_BODY_BYTES} bytes");
+            let message = format!("the body broke off, or is longer than {most} bytes");
             return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into_response();
         }
         Err(_) => {
@@ -127,6 +148,11 @@ async fn bounded(request: Request, next: Next) -> Response {
         let message = format!("the origin did not answer within {GET_TIMEOUT:?}: try again later");
         Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message).into_response()
     })
+}
+
+/// Work in proportion to a list's length, which no other request should wait for.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }
 
 #[cfg(test)]

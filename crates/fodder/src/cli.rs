@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and the help a person reads. Knows nothing of what a command does.
 
 mod bench;
+mod job;
 mod mount;
 mod serve;
 mod sim;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 pub use bench::{BenchCommand, BenchReadArgs};
+pub use job::{IntroduceArgs, JobArgs, JobCommand, ModeArg};
 pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
 pub use serve::{ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
@@ -125,6 +127,9 @@ Example:
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Speak for a training job: introduce it, begin epochs, take batches, report scores, resume. For scripts.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Say what a job waits for, and what more cache, more bandwidth or another policy would do.
     #[command(after_help = ADVISE_HELP)]
     Advise {

@@ -8,6 +8,7 @@ mod datasets;
 mod evict;
 mod get;
 mod index;
+mod job;
 mod jobs;
 mod join;
 mod mount;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
             Command::Status { json, node } => status::run(json, &node).await,
             Command::Jobs { dataset, json, node } => jobs::run(dataset.as_deref(), json, &node).await,
+            Command::Job(command) => job::run(command).await,
             Command::Advise { dataset, json, node } => advise::run(&dataset, json, &node).await,
             Command::Datasets(command) => datasets::run(command).await,
             Command::Get { dataset, item, offset, length, node } => {

@@ -19,6 +19,8 @@ use utoipa::{OpenApi, ToSchema};
         dataset::advice, warm::warm,
         object::list, object::object, object::item,
         job::list, job::introduce, job::get, job::leave, job::checkpoint,
+        job::epoch::begin, job::epoch::next, job::epoch::acknowledge, job::epoch::consumed, job::epoch::resume,
+        job::epoch::renew, job::report::scores, job::report::embeddings,
         icache::statistic, icache::cache, icache::node, icache::cluster,
         icache::jobs, icache::post_job, icache::put_job, icache::delete_job,
     ),

@@ -1,5 +1,8 @@
 //! The jobs of a dataset: who they are and how their epochs went; introducing one, its checkpoint, its end.
 
+pub(super) mod epoch;
+pub(super) mod report;
+
 use super::{App, problem::Problem};
 use axum::{
     Json,

@@ -46,7 +46,7 @@ fn audit_text(audit: Option<&v1::Audit>) -> String {
 
 fn table(jobs: &[v1::JobStatus]) -> String {
     if jobs.is_empty() {
-        return "no jobs; a job introduces itself over gRPC or REST\n".into();
+        return "no jobs; a job introduces itself through its client, over gRPC or REST, or with `fodder job introduce`\n".into();
     }
     let head = ["DATASET", "JOB", "NAME", "MODE", "RANKS", "EPOCH", "CONSUMED", "ITEMS/S", "SILENT", "LAST EPOCH"];
     let rows = jobs.iter().map(|job| {
@@ -96,7 +96,8 @@ pub(super) fn job_json(job: &v1::JobStatus) -> Value {
     })
 }
 
-fn audit_json(audit: &v1::Audit) -> Value {
+/// An audit as JSON.
+pub(super) fn audit_json(audit: &v1::Audit) -> Value {
     json!({
         "exact": audit.is_exact(),
         "planned": audit.planned,

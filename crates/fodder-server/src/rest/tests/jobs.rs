@@ -65,3 +65,101 @@ async fn a_job_that_makes_no_sense_is_told_why() {
         answer.problem();
     }
 }
+
+#[tokio::test]
+async fn a_job_goes_through_an_epoch_and_resumes() {
+    let fixture = Fixture::new().await;
+    let items = OBJECTS.len();
+    let job = post_json(&fixture, JOBS, &json!({ "name": "resnet" })).await.json()["job"].clone();
+    let uri = |job: &Value, what: &str| format!("{JOBS}/{}/{what}", job.as_str().unwrap());
+    let post = async |uri: String, body: Value| post_json(&fixture, &uri, &body).await;
+
+    let begun = post(uri(&job, "epochs"), json!({ "epoch": 0, "seed": 7 })).await;
+    assert_eq!((begun.status, &begun.json()["items"]), (StatusCode::OK, &json!(items)), "{}", begun.text());
+    let ask = json!({ "epoch": 0, "number": 0, "count": 2 });
+    let batch = post(uri(&job, "batches"), ask.clone()).await.json();
+    let given = batch["items"].as_array().unwrap();
+    assert_eq!((given.len(), &given[0]["kind"], &given[0]["asked"]), (2, &json!("planned"), &given[0]["served"]));
+    assert_eq!(post(uri(&job, "batches"), ask).await.json(), batch, "the same number is the same batch");
+    // What was served is read by its id.
+    let read = get(&fixture, &format!("/api/v1/datasets/pets/items/{}", given[0]["served"])).await;
+    assert_eq!(read.status, StatusCode::OK);
+
+    let checkpoint = get(&fixture, &uri(&job, "checkpoint")).await.body;
+    let done = post(uri(&job, "acknowledge"), json!({ "epoch": 0, "numbers": [0] })).await;
+    assert_eq!((done.status, done.body.len()), (StatusCode::NO_CONTENT, 0));
+    let shown = get(&fixture, &format!("{JOBS}/{}", job.as_str().unwrap())).await.json();
+    assert_eq!(shown["consumed"], 2);
+    assert_eq!(post(uri(&job, "renew"), Value::Null).await.status, StatusCode::NO_CONTENT);
+
+    // Back to before anything was consumed, on two ranks.
+    let resume = format!("{}?world=2", uri(&job, "resume"));
+    let resumed = ask_raw(&fixture, &resume, checkpoint).await;
+    assert_eq!(resumed.status, StatusCode::OK, "{}", resumed.text());
+    let resumed = resumed.json();
+    assert_eq!((&resumed["left"], &resumed["epoch"]), (&json!(items), &json!(0)));
+    assert_eq!(post(uri(&job, "renew"), Value::Null).await.status, StatusCode::CONFLICT, "it has another number now");
+    let job = resumed["job"].clone();
+    let consumed = json!({ "epoch": 0, "ids": (0..items).collect::<Vec<_>>() });
+    assert_eq!(post(uri(&job, "consumed"), consumed).await.status, StatusCode::NO_CONTENT);
+    for rank in 0..2 {
+        let next = json!({ "epoch": 1, "rank": rank, "ids": (0..items).rev().collect::<Vec<_>>() });
+        let begun = post(uri(&job, "epochs"), next).await.json();
+        assert_eq!(begun["audit"]["exact"], if rank == 0 { Value::Null } else { json!(true) }, "{begun}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_reports_scores_and_embeddings_and_is_told_what_is_wrong_with_them() {
+    let fixture = Fixture::new().await;
+    let items = OBJECTS.len();
+    let job = post_json(&fixture, JOBS, &json!({ "name": "resnet" })).await.json()["job"].clone();
+    let uri = |what: &str| format!("{JOBS}/{}/{what}", job.as_str().unwrap());
+    let all = post_json(&fixture, &uri("scores"), &json!({ "scores": vec![0.5; items] })).await;
+    assert_eq!((all.status, &all.json()["taken"]), (StatusCode::OK, &json!(items)), "{}", all.text());
+    let some = post_json(&fixture, &uri("scores"), &json!({ "ids": [1], "scores": [2.0] })).await;
+    assert_eq!(some.json()["taken"], 1);
+    let alike = json!({ "dimension": 2, "ids": [0, 1], "values": [1.0, 0.0, 0.0, 1.0] });
+    assert_eq!(post_json(&fixture, &uri("embeddings"), &alike).await.json()["taken"], 2);
+    for (what, body, expected) in [
+        ("scores", json!({ "scores": [1.0] }), "scores"),
+        ("scores", json!({ "ids": [9999], "scores": [1.0] }), "9999"),
+        ("scores", json!({ "ids": [0, 1], "scores": [1.0] }), "1"),
+        ("scores", json!({ "ids": [0], "scores": [1e300] }), "finite"),
+        ("scores", json!({ "ids": [0], "scores": ["NaN"] }), "NaN"),
+        ("embeddings", json!({ "dimension": 3, "ids": [0], "values": [1.0, 0.0, 0.0] }), "3"),
+        ("embeddings", json!({ "dimension": 2, "ids": [0], "values": [1.0] }), "1"),
+        ("epochs", json!({ "epoch": 0 }), "seed"),
+        ("epochs", json!({ "epoch": 0, "seed": 1, "ids": [1] }), "seed"),
+        ("epochs", json!({ "epoch": 0, "ids": [1, 1] }), "1"),
+        ("batches", json!({ "epoch": 0, "number": 0, "count": 70000 }), "65536"),
+        ("acknowledge", json!({ "epoch": 0, "numbers": vec![0; 2000] }), "1024"),
+    ] {
+        let answer = post_json(&fixture, &uri(what), &body).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (StatusCode::BAD_REQUEST, "invalid"), "{what} {body}");
+        assert!(answer.text().contains(expected), "{what} {body}: {}", answer.text());
+    }
+    let junk = ask_raw(&fixture, &uri("resume"), b"junk".to_vec()).await;
+    assert_eq!((junk.status, junk.problem().as_str()), (StatusCode::BAD_GATEWAY, "corrupt"));
+    let stranger = format!("{JOBS}/0000000000000007/scores");
+    let answer = post_json(&fixture, &stranger, &json!({ "ids": [0], "scores": [1.0] })).await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_list_may_be_long_but_not_endless() {
+    let fixture = Fixture::new().await;
+    let job = post_json(&fixture, JOBS, &json!({ "name": "resnet" })).await.json()["job"].clone();
+    let uri = format!("{JOBS}/{}/scores", job.as_str().unwrap());
+    let answer = post_json(&fixture, &uri, &json!({ "scores": vec![0.5; 100_000] })).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST, "it is read, and there are not so many items");
+    let answer = ask_raw(&fixture, &uri, vec![b' '; MAX_LIST_BYTES + 1]).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let answer = ask_raw(&fixture, JOBS, vec![b' '; MAX_BODY_BYTES + 1]).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+/// Posts bytes.
+async fn ask_raw(fixture: &Fixture, uri: &str, body: Vec<u8>) -> Answer {
+    ask(fixture, "POST", uri, &[("content-type", "application/octet-stream")], body).await
+}
