@@ -7,15 +7,54 @@
 use crate::{Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst, fence},
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// A bound on memory that many readers share, first come, first served.
 #[derive(Debug, Clone)]
-pub struct Budget {
+pub struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     free: Arc<Semaphore>,
     total_bytes: u64,
-    pool: Arc<Pool>,
+    pool: Pool,
+    ebb: Ebb,
+}
+
+impl Shared {
+    fn used_bytes(&self) -> u64 {
+        self.total_bytes - self.free.available_permits() as u64
+    }
+}
+
+/// Those who wait until less is in use. They are woken only when one of them can go on.
+#[derive(Debug, Default)]
+struct Ebb {
+    /// One more than what may be in use for the first of them to go on; 0 if nobody waits.
+    mark: AtomicU64,
+    reached: Notify,
+}
+
+impl Ebb {
+    /// Somebody waits until no more than so much is in use.
+    fn await_at(&self, used_bytes: u64) {
+        self.mark.fetch_max(used_bytes + 1, SeqCst);
+        fence(SeqCst);
+    }
+
+    /// So much is in use now. Either who begins to wait sees that memory came back, or it is seen here that they wait.
+    fn at(&self, used_bytes: impl FnOnce() -> u64) {
+        fence(SeqCst);
+        let mark = self.mark.load(SeqCst);
+        if mark > 0 && used_bytes() < mark {
+            self.mark.store(0, SeqCst);
+            self.reached.notify_waiters();
+        }
+    }
 }
 
 /// Buffers that were given back, to be used again: fresh memory costs page faults, and an allocator that gets large
@@ -63,36 +102,56 @@ impl Budget {
     /// A budget of so many bytes.
     pub fn new(total_bytes: u64) -> Self {
         let total_bytes = total_bytes.min(Semaphore::MAX_PERMITS as u64);
-        Self { free: Arc::new(Semaphore::new(total_bytes as usize)), total_bytes, pool: Arc::default() }
+        let free = Arc::new(Semaphore::new(total_bytes as usize));
+        Self(Arc::new(Shared { free, total_bytes, pool: Pool::default(), ebb: Ebb::default() }))
     }
 
     /// All of it.
     pub fn total_bytes(&self) -> u64 {
-        self.total_bytes
+        self.0.total_bytes
     }
 
     /// What is in use now.
     pub fn used_bytes(&self) -> u64 {
-        self.total_bytes - self.free.available_permits() as u64
+        self.0.used_bytes()
     }
 
     /// Waits for its turn and takes `bytes`. The caller holds no other permit, or it may wait for itself.
     pub async fn acquire(&self, bytes: u64) -> Result<Permit> {
         let wanted = self.checked(bytes)?;
-        let permit = Arc::clone(&self.free).acquire_many_owned(wanted).await.map_err(|_| Error::Closed)?;
-        Ok(Permit { held: permit, pool: Arc::clone(&self.pool) })
+        let held = Arc::clone(&self.0.free).acquire_many_owned(wanted).await.map_err(|_| Error::Closed)?;
+        Ok(Permit { held, giving_back: GivingBack(Arc::clone(&self.0)) })
     }
 
     /// Takes `bytes` if they are free now and nobody waits.
     pub fn try_acquire(&self, bytes: u64) -> Option<Permit> {
         let wanted = self.checked(bytes).ok()?;
-        let held = Arc::clone(&self.free).try_acquire_many_owned(wanted).ok()?;
-        Some(Permit { held, pool: Arc::clone(&self.pool) })
+        let held = Arc::clone(&self.0.free).try_acquire_many_owned(wanted).ok()?;
+        Some(Permit { held, giving_back: GivingBack(Arc::clone(&self.0)) })
+    }
+
+    /// Takes `bytes` that nobody else needs: waits until no more than one `part`th of the budget is then in use, or
+    /// nothing else is. Never holds up those who wait for their turn.
+    pub async fn acquire_spare(&self, bytes: u64, part: u64) -> Result<Permit> {
+        self.checked(bytes)?;
+        let most_used = (self.0.total_bytes / part.max(1)).saturating_sub(bytes);
+        loop {
+            let reached = self.0.ebb.reached.notified();
+            tokio::pin!(reached);
+            reached.as_mut().enable();
+            self.0.ebb.await_at(most_used);
+            if self.used_bytes() <= most_used
+                && let Some(permit) = self.try_acquire(bytes)
+            {
+                return Ok(permit);
+            }
+            reached.await;
+        }
     }
 
     fn checked(&self, bytes: u64) -> Result<u32> {
-        u32::try_from(bytes).ok().filter(|_| bytes <= self.total_bytes).ok_or_else(|| {
-            Error::Invalid(format!("{bytes} bytes at once exceed the memory budget of {} bytes", self.total_bytes))
+        u32::try_from(bytes).ok().filter(|_| bytes <= self.0.total_bytes).ok_or_else(|| {
+            Error::Invalid(format!("{bytes} bytes at once exceed the memory budget of {} bytes", self.0.total_bytes))
         })
     }
 }
@@ -101,7 +160,18 @@ impl Budget {
 #[derive(Debug)]
 pub struct Permit {
     held: OwnedSemaphorePermit,
-    pool: Arc<Pool>,
+    /// Dropped after it, as fields are in their order.
+    giving_back: GivingBack,
+}
+
+/// Tells those who wait for it that memory was given back.
+#[derive(Debug)]
+struct GivingBack(Arc<Shared>);
+
+impl Drop for GivingBack {
+    fn drop(&mut self) {
+        self.0.ebb.at(|| self.0.used_bytes());
+    }
 }
 
 impl Permit {
@@ -109,14 +179,14 @@ impl Permit {
     pub fn split(&mut self, bytes: u64) -> Permit {
         let bytes = bytes.min(self.held.num_permits() as u64) as usize;
         let held = self.held.split(bytes).expect("no more is split off than there is");
-        Permit { held, pool: Arc::clone(&self.pool) }
+        Permit { held, giving_back: GivingBack(Arc::clone(&self.giving_back.0)) }
     }
 
     /// A buffer of `len` bytes that this permit pays for. What is in it is arbitrary: fill it before it is shared.
     pub fn buffer(self, len: usize) -> Buffer {
         debug_assert!(self.held.num_permits() >= len, "a buffer is paid for in full");
         let free = self.held.semaphore().available_permits();
-        Buffer { bytes: self.pool.take(len, free), permit: Some(self) }
+        Buffer { bytes: self.giving_back.0.pool.take(len, free), permit: Some(self) }
     }
 }
 
@@ -131,7 +201,7 @@ pub struct Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            permit.pool.give_back(std::mem::take(&mut self.bytes));
+            permit.giving_back.0.pool.give_back(std::mem::take(&mut self.bytes));
         }
     }
 }
@@ -140,7 +210,7 @@ impl Buffer {
     /// Gives the memory up and keeps the permit.
     pub fn into_permit(mut self) -> Permit {
         let permit = self.permit.take().expect("there until dropped");
-        permit.pool.give_back(std::mem::take(&mut self.bytes));
+        permit.giving_back.0.pool.give_back(std::mem::take(&mut self.bytes));
         permit
     }
 
@@ -165,6 +235,7 @@ impl AsRef<[u8]> for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::{Context, Poll, Waker};
 
     #[tokio::test]
     async fn bytes_are_paid_for_until_the_last_reference_is_dropped() {
@@ -190,8 +261,30 @@ mod tests {
         assert_eq!(again.as_ref().as_ptr() as usize, address);
         drop(again);
         let other = budget.acquire(200 << 10).await.unwrap().buffer(200 << 10);
-        assert_eq!(budget.pool.0.lock().bytes, 0, "what is idle makes room");
+        assert_eq!(budget.0.pool.0.lock().bytes, 0, "what is idle makes room");
         drop(other);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_spare_memory_is_woken_when_it_is_spare_for_one_of_them() {
+        let budget = Budget::new(100);
+        let mut readers = budget.acquire(60).await.unwrap();
+        let (mut modest, mut greedy) = (Box::pin(budget.acquire_spare(10, 2)), Box::pin(budget.acquire_spare(40, 2)));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(greedy.as_mut().poll(&mut context).is_pending());
+        assert!(modest.as_mut().poll(&mut context).is_pending());
+        let woken = |budget: &Budget| budget.0.ebb.mark.load(SeqCst) == 0;
+        drop(readers.split(15));
+        assert!(!woken(&budget), "45 in use are too many for both");
+        drop(readers.split(5));
+        assert!(woken(&budget));
+        assert!(greedy.as_mut().poll(&mut context).is_pending());
+        let Poll::Ready(Ok(taken)) = modest.as_mut().poll(&mut context) else { panic!("there are ten to spare") };
+        drop(taken);
+        assert!(greedy.as_mut().poll(&mut context).is_pending());
+        drop(readers);
+        assert!(matches!(greedy.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+        assert!(budget.acquire_spare(90, 2).await.is_ok(), "what is more than a part is taken when nothing else is");
     }
 
     #[tokio::test]

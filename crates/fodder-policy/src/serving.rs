@@ -96,6 +96,11 @@ pub trait Look {
     /// Whether an item can be read without asking the origin.
     fn cached(&self, id: u32) -> bool;
 
+    /// Whether an item may be read in another's place: it is cached, and stays so.
+    fn may_stand_in(&self, id: u32) -> bool {
+        self.cached(id)
+    }
+
     /// How many bytes an item has.
     fn bytes(&self, _id: u32) -> u64 {
         0

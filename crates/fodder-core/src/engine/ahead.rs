@@ -23,8 +23,6 @@ use std::{ops::Range, sync::Arc, time::Duration};
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The part of the memory budget that is in use at most when fetching ahead takes some.
 const MEMORY_PART: u64 = 2;
-/// How often one who waits for memory or for room looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// How a step of bringing in ended.
 enum Step {
@@ -42,12 +40,14 @@ impl Dataset {
         while next < pieces.end {
             let stretch = self.stretch_of(next..pieces.end);
             let bytes = u64::from(stretch.count) * stretch.piece_bytes;
-            let mut permit = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await;
+            let mut permit = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await?;
+            let mut room = std::pin::pin!(self.prefetcher.room());
+            room.as_mut().enable();
             match self.step(&stretch, &mut permit) {
                 Step::NoRoom if !wanted() => return Ok(()),
                 Step::NoRoom => {
                     drop(permit);
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    room.await;
                 }
                 Step::Done(count, waiter) => {
                     if let Some(waiter) = waiter {
@@ -57,10 +57,7 @@ impl Dataset {
                 }
             }
         }
-        let on_their_way = pieces.clone().filter(|piece| !self.staging.has(*piece));
-        for piece in on_their_way {
-            self.flights.landed_all(piece..piece + 1).await;
-        }
+        self.flights.settled(pieces, |piece| self.staging.has(piece)).await;
         Ok(())
     }
 
@@ -148,15 +145,7 @@ impl Dataset {
     }
 
     /// Memory that no reader needs now: taken only while no more than one `part`th of the budget is in use.
-    pub(super) async fn spare_memory(&self, bytes: u64, part: u64) -> Permit {
-        let budget = &self.shared.budget;
-        loop {
-            if budget.used_bytes() + bytes <= budget.total_bytes() / part
-                && let Some(permit) = budget.try_acquire(bytes)
-            {
-                return permit;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+    pub(super) async fn spare_memory(&self, bytes: u64, part: u64) -> Result<Permit> {
+        self.shared.budget.acquire_spare(bytes, part).await
     }
 }

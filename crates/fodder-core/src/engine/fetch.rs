@@ -3,6 +3,8 @@
 use super::{
     dataset::Dataset,
     flight::{Flight, Flights},
+    hold::Reason,
+    job::Note,
     space::{Place, Room},
 };
 use crate::{
@@ -110,12 +112,13 @@ impl Dataset {
             let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
             match keeps.get_mut(index).and_then(Option::take) {
                 None => {}
-                Some(Keep::Stage) => self.staging.put(piece.0, landing),
+                Some(Keep::Stage) => self.staged(piece, landing),
                 Some(Keep::Shelf(level, place)) => {
                     let dataset = Arc::clone(self);
                     let keep = move || {
-                        dataset.keep(level, piece, &bytes, place);
-                        drop(landing);
+                        if !dataset.keep(level, piece, &bytes, place) {
+                            dataset.stage_instead(level, piece, landing);
+                        }
                     };
                     if !self.shared.writes.offer(keep).await {
                         self.counters.unkept_pieces.fetch_add(1, Relaxed);
@@ -126,19 +129,43 @@ impl Dataset {
         Ok(())
     }
 
-    /// Writes a piece to the stock that wants it. What cannot be kept is dropped: it will be a miss again.
-    fn keep(&self, level: usize, piece: PieceId, bytes: &[u8], place: Place) {
+    /// A piece has come to the staging area.
+    fn staged(&self, piece: PieceId, landing: Landing) {
+        self.staging.put(piece.0, landing);
+        self.jobs.notices.leave([Note::Inserted(piece.0)]);
+    }
+
+    /// A piece found no room on its shelf, where everything may be held for jobs that are still to come. If it is for one of
+    /// them it waits in memory.
+    fn stage_instead(&self, level: usize, piece: PieceId, landing: Landing) {
+        let holds = &self.stocks[level].1.holds;
+        let reason = holds.reason(piece.0).filter(|why| matches!(why, Reason::Prefetched | Reason::Staged));
+        if let Some(reason) = reason
+            && self.staging.reserve(piece.0, u64::from(self.piece_len(piece)), reason)
+        {
+            if reason == Reason::Prefetched {
+                holds.forget(piece.0);
+            }
+            self.staged(piece, landing);
+            self.flights.stays_up();
+        }
+    }
+
+    /// Writes a piece to the stock that wants it, and says whether it is there. What cannot be kept will be a miss again.
+    fn keep(&self, level: usize, piece: PieceId, bytes: &[u8], place: Place) -> bool {
         let (space, stock) = &self.stocks[level];
         let room = match place {
             Place::Reserved(room) => Some(room),
-            Place::ToMake => space.make_room(stock, stock.shelf.cost(piece), |victim| self.demote(level, victim)),
+            Place::ToMake => space.make_room(stock, piece, |victim| self.demote(level, victim)),
         };
-        let Some(Room { reservation, claim }) = room else { return };
-        match stock.shelf.write(piece, bytes, reservation) {
+        let Some(Room { reservation, claim }) = room else { return false };
+        let written = stock.shelf.write(piece, bytes, reservation);
+        match &written {
             Ok(()) => stock.inserted(piece, bytes.len() as u32),
             Err(error) => tracing::debug!(dataset = self.config().name, %error, "a piece could not be kept"),
         }
         drop(claim);
+        written.is_ok()
     }
 
     /// Offers a victim of one tier to the next slower one.

@@ -215,13 +215,24 @@ impl Flights {
 
     /// Waits until none of these pieces is on its way any more.
     pub(super) async fn landed_all(&self, pieces: Range<u32>) {
+        self.settled(pieces, |_| false).await;
+    }
+
+    /// The same, but for those that are staged: they do not land before they were read.
+    pub(super) async fn settled(&self, pieces: Range<u32>, is_staged: impl Fn(u32) -> bool) {
         loop {
             let landing = self.landing.notified();
-            if !pieces.clone().any(|piece| self.table.lock().pieces.contains_key(&PieceId(piece))) {
+            let is_on_its_way = |piece: u32| self.table.lock().pieces.contains_key(&PieceId(piece));
+            if !pieces.clone().any(|piece| is_on_its_way(piece) && !is_staged(piece)) {
                 return;
             }
             landing.await;
         }
+    }
+
+    /// A piece that should have landed is staged instead.
+    pub(super) fn stays_up(&self) {
+        self.landing.notify_waiters();
     }
 
     /// A flight is over: whatever of it did not arrive is free to be claimed again.

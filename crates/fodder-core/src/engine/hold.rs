@@ -74,6 +74,11 @@ impl Holds {
         });
     }
 
+    /// Why a piece is held, if it is.
+    pub(super) fn reason(&self, piece: u32) -> Option<Reason> {
+        self.table.lock().pieces.get(&piece)?.reason
+    }
+
     /// A piece was read: why it had been held.
     pub(super) fn redeem(&self, piece: u32) -> Option<Reason> {
         if self.is_empty() {

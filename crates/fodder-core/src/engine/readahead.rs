@@ -288,7 +288,7 @@ impl Dataset {
         while next < pieces.end && self.lookahead.wants(wish) {
             let stretch = self.stretch_of(next..pieces.end);
             let bytes = u64::from(stretch.count) * stretch.piece_bytes;
-            let mut permit = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await;
+            let Ok(mut permit) = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await else { return };
             let leg = self.flights.next_leg(&stretch, |piece| self.holds(piece), |run| self.admit_guess(run));
             match leg {
                 Leg::Kept(count) | Leg::Joined(_, count) => next += count,

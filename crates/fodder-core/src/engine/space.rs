@@ -64,7 +64,7 @@ impl Space {
             return None;
         }
         let cost = stock.shelf.cost(piece);
-        let claim = stock.claim(cost);
+        let claim = stock.claim(stock.shelf.charge(piece));
         let under_cap = claim.is_some();
         if let Some(claim) = claim
             && let Some(reservation) = stock.shelf.reserve(cost)
@@ -78,12 +78,13 @@ impl Space {
     /// Makes room for a piece that was admitted. None if it must stay out after all.
     ///
     /// `demote` is offered every victim of the dataset's own policy before it is dropped.
-    pub(super) fn make_room(&self, stock: &Arc<Stock>, cost: u64, demote: impl Fn(PieceId)) -> Option<Room> {
+    pub(super) fn make_room(&self, stock: &Arc<Stock>, piece: PieceId, demote: impl Fn(PieceId)) -> Option<Room> {
+        let (cost, charge) = (stock.shelf.cost(piece), stock.shelf.charge(piece));
         for _ in 0..MAX_EVICTIONS {
-            if self.tier.health() != Health::Ok || cost > self.tier.quota_bytes().min(stock.cap_bytes()) {
+            if self.tier.health() != Health::Ok || cost > self.tier.quota_bytes() || charge > stock.cap_bytes() {
                 return None;
             }
-            let claim = stock.claim(cost);
+            let claim = stock.claim(charge);
             let under_cap = claim.is_some();
             if let Some(claim) = claim
                 && let Some(reservation) = stock.shelf.reserve(cost)

@@ -75,6 +75,11 @@ impl Staging {
         self.area.lock().pieces.contains_key(&piece)
     }
 
+    /// Whether a piece is here.
+    pub(super) fn is_ready(&self, piece: u32) -> bool {
+        self.area.lock().pieces.get(&piece).is_some_and(|staged| staged.landing.is_some())
+    }
+
     /// Whether room was set aside for a piece that has not come yet.
     pub(super) fn awaits(&self, piece: u32) -> bool {
         self.area.lock().pieces.get(&piece).is_some_and(|staged| staged.landing.is_none())

@@ -129,15 +129,18 @@ impl Shelf {
         std::mem::take(&mut *self.lost.lock())
     }
 
-    /// Blocks on disk a piece will be charged, with what it may cost beside its bytes.
+    /// Blocks on disk that a piece may cost: its own, and its file's name and directories.
     pub fn cost(&self, piece: PieceId) -> u64 {
+        let directories = if self.directories.load(Ordering::Relaxed) < 257 { 2 * space::DIRECTORY_BYTES } else { 0 };
+        self.charge(piece) + space::NAME_BYTES + directories
+    }
+
+    /// Blocks on disk that a piece is charged to this dataset at most.
+    pub fn charge(&self, piece: PieceId) -> u64 {
         let Some(object) = self.object_of(piece.0) else { return 0 };
         let block = self.core.space.block;
-        let directories = if self.directories.load(Ordering::Relaxed) < 257 { 2 * space::DIRECTORY_BYTES } else { 0 };
         space::piece_bytes(object.size, piece.0 - object.first, self.grid, block)
             + space::file_bytes(object.size, block)
-            + space::NAME_BYTES
-            + directories
     }
 
     /// Sets space aside; None if the quota, the disk's floor of free space or its health does not allow it now.

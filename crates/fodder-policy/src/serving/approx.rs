@@ -79,7 +79,7 @@ impl Approx {
     fn judge(&self, id: u32, asked: u32, look: &dyn Look) -> Verdict {
         let own = u32::from(self.plan.contains(id));
         let others = self.stood_in.get(&id).copied().unwrap_or_default();
-        if id == asked || !look.cached(id) {
+        if id == asked || !look.may_stand_in(id) {
             Verdict::Gone
         } else if own + others >= self.bounds.max_repeats {
             Verdict::Spent

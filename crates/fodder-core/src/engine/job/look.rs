@@ -15,6 +15,11 @@ pub(super) struct CacheLook<'a> {
 
 impl Look for CacheLook<'_> {
     fn cached(&self, id: u32) -> bool {
+        self.dataset.has_at_hand(&self.span, id)
+    }
+
+    fn may_stand_in(&self, id: u32) -> bool {
+        // What is staged goes with its first reader, who should be the one it is there for.
         self.dataset.has_item(&self.span, id)
     }
 

@@ -219,9 +219,14 @@ impl Dataset {
         }
     }
 
-    /// Whether an item can be read from the cache.
+    /// Whether an item is in the cache.
     pub(super) fn has_item(&self, span: &Span<'_>, id: u32) -> bool {
         span.pieces(id).all(|piece| self.holds(PieceId(piece)))
+    }
+
+    /// Whether an item can be read without asking the origin: it is in the cache, or staged for whoever comes first.
+    pub(super) fn has_at_hand(&self, span: &Span<'_>, id: u32) -> bool {
+        span.pieces(id).all(|piece| self.holds(PieceId(piece)) || self.staging.is_ready(piece))
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, futures::Notified};
 
 /// What may wait on disk for a use that is still to come, as a part of the dataset's space.
 const AHEAD_PART: u64 = 4;
@@ -26,6 +26,8 @@ pub(in crate::engine) struct Prefetcher {
     strategy: Strategy,
     mind: Mutex<Mind>,
     news: Notify,
+    /// There may be room for what has found none.
+    room: Notify,
     /// How many proposals may be under way.
     slots: Arc<Semaphore>,
 }
@@ -40,12 +42,20 @@ struct Mind {
 impl Prefetcher {
     /// A prefetcher that brings in so many things at a time.
     pub(in crate::engine) fn new(strategy: Strategy, at_a_time: usize) -> Self {
-        Self { strategy, mind: Mutex::default(), news: Notify::new(), slots: Arc::new(Semaphore::new(at_a_time)) }
+        let (news, room, slots) = (Notify::new(), Notify::new(), Arc::new(Semaphore::new(at_a_time)));
+        Self { strategy, mind: Mutex::default(), news, room, slots }
     }
 
     /// There may be something to bring in, or room for it.
     pub(in crate::engine) fn wake(&self) {
         self.news.notify_one();
+        self.room.notify_waiters();
+    }
+
+    /// Waits until there may be room, or what was to come is wanted no more: a job has taken or given up something, or the
+    /// jobs were tended to, which they are every second.
+    pub(in crate::engine) fn room(&self) -> Notified<'_> {
+        self.room.notified()
     }
 
     /// Whether it never has anything to do.

@@ -167,7 +167,7 @@ impl Dataset {
                         }
                     }
                     Note::Inserted(piece) => {
-                        for id in span.items(piece).filter(|id| self.has_item(&span, *id)) {
+                        for id in span.items(piece).filter(|id| self.has_at_hand(&span, *id)) {
                             let label = snapshot.item(u64::from(id)).ok().and_then(|item| item.label);
                             inner.machine.inserted(name, id, label);
                         }

@@ -83,7 +83,7 @@ impl Carrier {
     async fn fly(&self, pieces: Range<u32>) -> Result<Verdict> {
         let _turn = self.turn(pieces.clone()).await;
         let bytes = pieces.clone().map(|piece| u64::from(self.dataset.piece_len(PieceId(piece)))).sum();
-        let mut permit = self.dataset.spare_memory(bytes, MEMORY_PART).await;
+        let mut permit = self.dataset.spare_memory(bytes, MEMORY_PART).await?;
         let mut verdict = Verdict::Wanted;
         let (mut next, mut most) = (pieces.start, u32::MAX);
         while next < pieces.end {
@@ -121,11 +121,7 @@ impl Carrier {
 
     /// Waits until what has arrived is on its shelf. What is staged for jobs does not land before they have taken it.
     async fn landed(&self, pieces: Range<u32>) {
-        let landing = async {
-            for piece in pieces.filter(|piece| !self.dataset.staging.has(*piece)) {
-                self.dataset.flights.landed_all(piece..piece + 1).await;
-            }
-        };
+        let landing = self.dataset.flights.settled(pieces, |piece| self.dataset.staging.has(piece));
         if tokio::time::timeout(LANDING, landing).await.is_err() {
             tracing::debug!(dataset = self.dataset.config().name, "the disk takes long to write what was brought in");
         }

@@ -86,7 +86,8 @@ fn a_list_of_ids_is_given_in_its_order() {
 #[test]
 fn a_job_that_takes_substitutes_gets_them_within_its_bounds() {
     let world = World::new(300);
-    let node = world.start("minio", 0.3);
+    // What is fetched ahead is there when its turn comes, and needs no substitute.
+    let node = world.start_on_demand("minio", 0.3);
     let bounds = Approximation { max_fraction: 0.2, same_class: false, max_repeats: 2 };
     let request = introduction("approx", Mode::Approx(bounds), 1);
     let mut rank = Rank::introduce(&node, Door::Frames, request, 0).unwrap();

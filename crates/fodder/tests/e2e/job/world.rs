@@ -48,6 +48,16 @@ impl World {
         self.start_with(policy, share, &[])
     }
 
+    /// The same, where nothing is fetched before it is asked for.
+    pub(super) fn start_on_demand(&self, policy: &str, share: f64) -> Node {
+        let cache = tempfile::tempdir_in(self.cache.path()).unwrap().keep();
+        let (origin, quota) = (self.origin.path().display(), format!("{}%", share * 100.0));
+        let dataset = format!("name: {NAME}, origin: {origin}, policy: {policy}, quota: {quota}");
+        let file = cache.join("node.yaml");
+        fs::write(&file, format!("datasets: [{{{dataset}, tuning: {{fetching: demand}}}}]\n")).unwrap();
+        Node::start(&cache, &["--config", file.to_str().unwrap()])
+    }
+
     /// The same, with more flags.
     pub(super) fn start_with(&self, policy: &str, share: f64, flags: &[&str]) -> Node {
         let (origin, size) = (self.origin.path().to_str().unwrap(), format!("{}%", share * 100.0));
