@@ -131,7 +131,7 @@ fn each(dir: &Path, end: impl Fn(&Path) -> Result<()>) -> Result<Vec<Entry>> {
         let shown = path.display();
         return Err(Error::Invalid(match at(&path)? {
             Some(entry) => format!("{shown} is a mount of type {}, and not Fodder's: use umount", entry.kind),
-            None => format!("nothing is mounted on {shown}; `fodder status` and /proc/mounts show what is"),
+            None => format!("nothing is mounted on {shown}; `mount -t fuse.fodder` shows what is"),
         }));
     }
     mounts.iter().rev().try_for_each(|entry| end(&entry.point))?;

@@ -34,6 +34,8 @@ pub const MAX_WORKERS: usize = 256;
 pub enum Selection {
     /// Everything below a directory, one object, or all objects whose path begins so; the empty text means all.
     Path(String),
+    /// The same as a mount shows it: what is behind a symbolic link is left out, because it is there without it, too.
+    Shown(String),
     /// These objects of the newest snapshot, the first ones first.
     Objects(Vec<ObjectSlot>),
 }

@@ -77,10 +77,9 @@ impl Attach<'_> {
         let output = child.wait_with_output()?;
         device?.ok_or_else(|| {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            let kind = match said.contains("user_allow_other") || said.contains("ermission denied") {
-                true => io::ErrorKind::PermissionDenied,
-                false => io::ErrorKind::Other,
-            };
+            let denied =
+                ["user_allow_other", "ermission denied", "not permitted"].iter().any(|words| said.contains(words));
+            let kind = if denied { io::ErrorKind::PermissionDenied } else { io::ErrorKind::Other };
             io::Error::new(kind, said)
         })
     }

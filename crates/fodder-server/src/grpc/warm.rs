@@ -33,7 +33,7 @@ impl Door {
             Selection::Objects(slots.to_vec())
         } else {
             check_path(&first.path)?;
-            Selection::Path(first.path)
+            if first.shown { Selection::Shown(first.path) } else { Selection::Path(first.path) }
         };
         let order = Order {
             selection,

@@ -44,6 +44,7 @@ async fn ask(args: &WarmArgs, target: &Target, list: Option<&List>) -> Result<Wa
         max_bytes: args.max_size,
         bytes_per_second: args.bandwidth.unwrap_or(0),
         workers: args.workers,
+        shown: target.mounted,
         ..Default::default()
     };
     Ok(match list {

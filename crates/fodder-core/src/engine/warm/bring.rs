@@ -56,7 +56,7 @@ pub(super) struct Carrier {
     pub(super) pace: Pace,
     /// Stretches that are being brought in now.
     under_way: AtomicUsize,
-    /// Bytes that were asked of the origin.
+    /// Bytes that came from the origin.
     pub(super) fetched_bytes: AtomicU64,
 }
 
@@ -88,6 +88,7 @@ impl Carrier {
         let (mut next, mut most) = (pieces.start, u32::MAX);
         while next < pieces.end {
             let stretch = self.dataset.stretch_of(next..pieces.end.min(next.saturating_add(most)));
+            let mut claimed = 0;
             let (waiter, count) =
                 match self.dataset.flights.next_leg(&stretch, |piece| self.dataset.holds(piece), |run| self.admit(run))
                 {
@@ -95,7 +96,7 @@ impl Carrier {
                     Leg::Joined(waiter, count) => (Some(waiter), count),
                     Leg::Claimed(waiter, keeps, count) => {
                         let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                        self.fetched_bytes.fetch_add(bytes, Relaxed);
+                        claimed = bytes;
                         self.dataset.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
                         (Some(waiter), count)
                     }
@@ -111,6 +112,7 @@ impl Carrier {
                 };
             if let Some(waiter) = waiter {
                 waiter.wait(stretch.bytes(count)).await?;
+                self.fetched_bytes.fetch_add(claimed, Relaxed);
             }
             next += count;
         }

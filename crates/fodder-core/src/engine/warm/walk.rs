@@ -18,6 +18,8 @@ pub(super) struct Chosen {
     snapshot: Arc<Snapshot>,
     table: Arc<Objects>,
     which: Which,
+    /// Whether what is behind links is left out.
+    shown: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -30,13 +32,14 @@ impl Chosen {
     /// Finds what a selection means. [`Error::NotFound`] if a path means nothing.
     pub(super) fn new(dataset: &Dataset, selection: Selection) -> Result<Self> {
         let (snapshot, table) = (dataset.snapshot(), dataset.objects());
+        let shown = matches!(selection, Selection::Shown(_));
         let which = match selection {
             Selection::Objects(mut slots) => {
                 let mut seen = FxHashSet::default();
                 slots.retain(|slot| seen.insert(slot.0));
                 Which::Listed(slots.into())
             }
-            Selection::Path(path) => match snapshot.find(path.trim_end_matches('/')) {
+            Selection::Path(path) | Selection::Shown(path) => match snapshot.find(path.trim_end_matches('/')) {
                 Some(Child::Directory) if path.trim_end_matches('/').is_empty() => Which::Prefix(String::new()),
                 Some(Child::Directory) => Which::Prefix(format!("{}/", path.trim_end_matches('/'))),
                 Some(Child::Object(slot)) => Which::Listed([slot].into()),
@@ -48,7 +51,7 @@ impl Chosen {
                 }
             },
         };
-        Ok(Self { snapshot, table, which })
+        Ok(Self { snapshot, table, which, shown })
     }
 
     /// All of them, in order.
@@ -74,6 +77,19 @@ impl Iterator for Walk {
     type Item = ObjectSlot;
 
     fn next(&mut self) -> Option<ObjectSlot> {
+        loop {
+            let object = self.step()?;
+            let snapshot = &self.chosen.snapshot;
+            let behind_link = || snapshot.place_of(object).is_some_and(|place| snapshot.is_linked(place));
+            if !self.chosen.shown || !behind_link() {
+                return Some(object);
+            }
+        }
+    }
+}
+
+impl Walk {
+    fn step(&mut self) -> Option<ObjectSlot> {
         if self.page.len() == 0
             && let Which::Prefix(prefix) = &self.chosen.which
         {

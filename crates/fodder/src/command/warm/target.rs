@@ -8,7 +8,11 @@ use crate::{
 use anyhow::{Context, Result};
 use fodder_api::{Client, spelling};
 use fodder_fuse::point::{self, Entry};
-use std::{fs, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 /// The node that has the data, the dataset, and the path in it.
 pub(super) struct Target {
@@ -16,6 +20,8 @@ pub(super) struct Target {
     pub(super) dataset: String,
     /// Empty: everything.
     pub(super) path: String,
+    /// It was named by a path of a mount.
+    pub(super) mounted: bool,
 }
 
 impl Target {
@@ -27,19 +33,29 @@ impl Target {
         if !config::is_origin(named) {
             let (dataset, path) = named.split_once('/').unwrap_or((named, ""));
             let client = join::connect(&node).await?;
-            return Ok(Self { client, dataset: dataset.into(), path: path.into() });
+            return Ok(Self { client, dataset: dataset.into(), path: path.into(), mounted: false });
         }
-        if let Ok(path) = fs::canonicalize(named)
+        if let Some(path) = resolve(Path::new(named))
             && let Some((dataset, path)) = in_mount(&point::mounts()?, &path)
         {
             let client = join::connect(&node).await.with_context(|| {
                 format!("{named} is a mount of dataset {dataset}; say which node serves it as for `fodder mount`")
             })?;
-            return Ok(Self { client, dataset, path });
+            return Ok(Self { client, dataset, path, mounted: true });
         }
         let (client, dataset) = join::open(named, &node, &Wanted::default()).await?;
-        Ok(Self { client, dataset, path: String::new() })
+        Ok(Self { client, dataset, path: String::new(), mounted: false })
     }
+}
+
+/// A path without links. Of one that does not exist, as far as it does: it may be of a mount, whose node then says what is
+/// missing.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|above| {
+        let rest = path.strip_prefix(above).ok()?;
+        let above = fs::canonicalize(if above.as_os_str().is_empty() { Path::new(".") } else { above }).ok()?;
+        Some(if rest.as_os_str().is_empty() { above } else { above.join(rest) })
+    })
 }
 
 /// The dataset that is mounted where a path leads, and the path in it; None if what is mounted there is not ours.

@@ -116,7 +116,8 @@ fn without_the_privilege_a_mount_is_slower_says_why_and_is_right(way: Way) {
         chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let program = place.cache().join("fodder");
-    fs::copy(env!("CARGO_BIN_EXE_fodder"), &program).unwrap();
+    // By another process: a file that this one has open for writing while another test forks cannot be started.
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_fodder")).arg(&program).status().unwrap().success());
     let as_nobody = |args: &[&std::ffi::OsStr]| run(Command::new(&program).args(args).uid(NOBODY).gid(NOBODY));
     let (origin, mnt, cache) = (place.origin(), place.mnt(), place.cache());
     let said = [way.flag().as_ref(), origin.as_ref(), mnt.as_ref(), "--cache-dir".as_ref(), cache.as_ref()];

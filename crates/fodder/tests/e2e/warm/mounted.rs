@@ -19,6 +19,8 @@ fn a_directory_of_a_mount_is_warmed_through_its_node() {
     run(fodder().args(["mount", "data"]).arg(place.mnt()).arg("--cache-dir").arg(&cache)).good();
     let text = run(fodder().arg("warm").arg(place.mnt().join("train")).arg("--cache-dir").arg(&cache)).good().text();
     assert!(text.starts_with("complete: 2 files"), "{text}");
+    let said = run(fodder().arg("warm").arg(place.mnt().join("test/x")).arg("--cache-dir").arg(&cache)).bad();
+    assert!(said.contains("nothing at \"test/x\" in dataset \"data\""), "{said}");
     assert_eq!(node.status()["datasets"].as_array().unwrap().len(), 1, "the mount was not taken for an origin");
     run(fodder().arg("unmount").arg(place.mnt())).good();
 }
