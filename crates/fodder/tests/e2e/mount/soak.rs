@@ -156,6 +156,84 @@ fn nothing_grows_under_readers_evictions_and_refreshes() {
     mounted.unmount();
 }
 
+/// Opens, reads and closes files chosen at random, until so many were opened by all.
+fn open_many(dir: &Path, seed: u64, files: u64, opened: &AtomicU64, most: u64) {
+    let mut dice = SmallRng::seed_from_u64(seed);
+    while opened.fetch_add(1, Relaxed) < most {
+        let file = dice.random_range(0..files);
+        let content = fs::read(dir.join(format!("d{}/{file}", file % 100))).unwrap();
+        assert_eq!(content, file.to_string().as_bytes());
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn memory_is_flat_over_a_million_opens_of_a_hundred_thousand_files() {
+    const FILES: u64 = 100_000;
+    /// Opens of each round. The first two fill tables: what the kernel knows, what is kept open.
+    const ROUND: u64 = 250_000;
+    const ROUNDS: u64 = 4;
+    if !can_mount("memory_is_flat_over_a_million_opens_of_a_hundred_thousand_files") {
+        return;
+    }
+    let place = Place::new();
+    for dir in 0..100 {
+        fs::create_dir(place.origin().join(format!("d{dir}"))).unwrap();
+    }
+    for file in 0..FILES {
+        fs::write(place.origin().join(format!("d{}/{file}", file % 100)), file.to_string()).unwrap();
+    }
+    // Small files take a block each.
+    let node = place.node(&["--cache-size", "1GiB"]);
+    node.client(&["warm", "data"]).good();
+    let mounted = place.mount(&[]);
+    let held = || [node.child.id(), mounted.child.id()].map(Held::of);
+    let mut before = held();
+    println!("before any open               node {}   mount {}", before[0], before[1]);
+    for round in 1..=ROUNDS {
+        let (began, opened, mnt) = (Instant::now(), AtomicU64::new(0), place.mnt());
+        thread::scope(|scope| {
+            for reader in 0..READERS {
+                let (opened, mnt) = (&opened, &mnt);
+                scope.spawn(move || open_many(mnt, round * READERS + reader, FILES, opened, ROUND));
+            }
+        });
+        let (now, took) = (held(), began.elapsed());
+        println!("after {:>8} opens, {took:>6.1?}   node {}   mount {}", round * ROUND, now[0], now[1]);
+        if round == ROUNDS / 2 {
+            before = now;
+        }
+    }
+    for (who, (before, after)) in ["the node", "the mount"].iter().zip(before.into_iter().zip(held())) {
+        assert!(!after.exceeds(before), "{who} grew:\n  {before}\n  {after}");
+    }
+    mounted.unmount();
+}
+
+#[test]
+fn a_process_that_grows_is_noticed() {
+    let before = Held::of(std::process::id());
+    let memory = vec![1u8; before.memory_kib as usize / 2 * 1024 + (512 << 20)];
+    let grown = Held { memory_kib: Held::of(std::process::id()).memory_kib, ..before };
+    assert!(grown.exceeds(before), "{before}, then {grown}");
+    drop(memory);
+    let files: Vec<_> = (0..before.fds + 200).map(|_| fs::File::open("/dev/null").unwrap()).collect();
+    let grown = Held { fds: Held::of(std::process::id()).fds, ..before };
+    assert!(grown.exceeds(before), "{before}, then {grown}");
+    drop(files);
+    let end = std::sync::Mutex::new(());
+    thread::scope(|scope| {
+        let held = end.lock().unwrap();
+        for _ in 0..before.threads + 60 {
+            scope.spawn(|| drop(end.lock()));
+        }
+        let grown = Held { threads: Held::of(std::process::id()).threads, ..before };
+        drop(held);
+        assert!(grown.exceeds(before), "{before}, then {grown}");
+    });
+    assert!(!before.exceeds(before));
+}
+
 #[test]
 #[ignore = "makes a million files"]
 fn a_directory_of_a_million_files_is_listed_whole_in_bounded_memory() {

@@ -133,6 +133,11 @@ fn eight_readers_see_right_bytes_while_everything_is_evicted(way: Way) {
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(6) && !readers.iter().any(|reader| reader.is_finished()) {
             node.client(&["evict", "data", "--prefix", "d1"]).good();
+            let diff = Command::new("diff").arg("-r").arg(place.origin()).arg(&mnt).output().unwrap();
+            if !diff.status.success() {
+                done.store(true, Relaxed);
+                panic!("{}", String::from_utf8_lossy(&diff.stdout));
+            }
         }
         done.store(true, Relaxed);
     });
