@@ -364,8 +364,8 @@ fn a_file_that_was_leased_is_not_changed_by_the_node_after_a_crash() {
     world.fill_all(&shelf);
     let lease = shelf.lease(ObjectSlot(0)).unwrap().unwrap();
     tier.abandon();
-    // The index knows one piece; the reader has them all.
-    let tier = open_lazy(home.path(), 64 << 20);
+    // The index knows one piece; the reader has them all. While the tier is swept, 256 MiB of it are set aside.
+    let tier = open_lazy(home.path(), 1 << 30);
     let shelf = tier.attach("birds", world.table()).unwrap();
     world.fill(&shelf, 2).unwrap();
     tier.wait_swept();
