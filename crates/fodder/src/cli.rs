@@ -7,8 +7,12 @@ mod serve;
 mod sim;
 mod warm;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{OsStringValueParser, TypedValueParser},
+};
+use fodder_api::spelling;
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 
 pub use bench::{BenchCommand, BenchReadArgs};
 pub use job::{IntroduceArgs, JobArgs, JobCommand, ModeArg};
@@ -54,6 +58,13 @@ pub fn parse() -> Result<Cli, String> {
     }
     let args = from_mount_helper(args.map(|arg| arg.to_string_lossy().into_owned()))?;
     Ok(Cli::parse_from(["fodder".to_owned()].into_iter().chain(args)))
+}
+
+/// A path as names are spelled: text as it is, and bytes that are not text by private characters.
+fn spelled() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().map(|given: OsString| {
+        given.into_string().unwrap_or_else(|bytes| spelling::text(bytes.as_bytes()).into_owned())
+    })
 }
 
 /// Where log lines go, and which.
@@ -152,7 +163,7 @@ Example:
         #[arg(value_name = "DATASET|ORIGIN")]
         dataset: String,
         /// The item's id, or a path in the dataset. A path made of digits only is written `./123`.
-        #[arg(value_name = "ID|PATH")]
+        #[arg(value_name = "ID|PATH", value_parser = spelled())]
         item: String,
         /// Start so many bytes into it.
         #[arg(long, value_name = "BYTES", default_value = "0", value_parser = serve::parse_bytes, hide_default_value = true)]
@@ -175,7 +186,7 @@ Examples:
         /// Which dataset.
         dataset: String,
         /// Only objects whose path begins with this.
-        #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+        #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true, value_parser = spelled())]
         prefix: String,
         /// Which node.
         #[command(flatten)]

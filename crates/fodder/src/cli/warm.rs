@@ -26,7 +26,7 @@ Examples:
 pub struct WarmArgs {
     /// A dataset of the node, perhaps with a directory, a file or the beginning of paths in it; a directory or file of a
     /// mount; or an origin (a URI, or a path that begins with `/`, `./` or `../`).
-    #[arg(value_name = "PATH|DATASET[/PREFIX]|ORIGIN")]
+    #[arg(value_name = "PATH|DATASET[/PREFIX]|ORIGIN", value_parser = super::spelled())]
     pub target: String,
     /// With everything below. The default.
     #[arg(long, short)]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use fodder_api::{Client, spelling};
 use fodder_fuse::point::{self, Entry};
 use std::{
+    ffi::OsStr,
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -35,7 +36,7 @@ impl Target {
             let client = join::connect(&node).await?;
             return Ok(Self { client, dataset: dataset.into(), path: path.into(), mounted: false });
         }
-        if let Some(path) = resolve(Path::new(named))
+        if let Some(path) = resolve(Path::new(OsStr::from_bytes(&spelling::name(named))))
             && let Some((dataset, path)) = in_mount(&point::mounts()?, &path)
         {
             let client = join::connect(&node).await.with_context(|| {

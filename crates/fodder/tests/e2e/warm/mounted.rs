@@ -4,6 +4,7 @@ use crate::{
     mount::{Place, can_mount},
     program::{fodder, run},
 };
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
 #[test]
 fn a_directory_of_a_mount_is_warmed_through_its_node() {
@@ -14,6 +15,7 @@ fn a_directory_of_a_mount_is_warmed_through_its_node() {
     for path in ["train/a", "train/b", "val/c"] {
         place.put(path, &[7; 1000]);
     }
+    fs::write(place.origin().join(OsStr::from_bytes(b"val/\xff\xfe")), b"odd").unwrap();
     let node = place.node(&[]);
     let cache = place.cache();
     run(fodder().args(["mount", "data"]).arg(place.mnt()).arg("--cache-dir").arg(&cache)).good();
@@ -21,6 +23,12 @@ fn a_directory_of_a_mount_is_warmed_through_its_node() {
     assert!(text.starts_with("complete: 2 files"), "{text}");
     let said = run(fodder().arg("warm").arg(place.mnt().join("test/x")).arg("--cache-dir").arg(&cache)).bad();
     assert!(said.contains("nothing at \"test/x\" in dataset \"data\""), "{said}");
+    let odd = place.mnt().join(OsStr::from_bytes(b"val/\xff\xfe"));
+    let text = run(fodder().arg("warm").arg(&odd).arg("--cache-dir").arg(&cache)).good().text();
+    assert!(text.starts_with("complete: 1 files"), "{text}");
+    let mut get = fodder();
+    get.args(["get", "data"]).arg(OsStr::from_bytes(b"val/\xff\xfe")).arg("--cache-dir").arg(&cache);
+    assert_eq!(run(&mut get).good().stdout, b"odd");
     assert_eq!(node.status()["datasets"].as_array().unwrap().len(), 1, "the mount was not taken for an origin");
     run(fodder().arg("unmount").arg(place.mnt())).good();
 }
