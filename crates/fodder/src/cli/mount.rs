@@ -2,6 +2,7 @@
 
 use super::{NodeArgs, serve};
 use clap::Args;
+use fodder_core::config::Quota;
 use fodder_fuse::Transport;
 use std::{path::PathBuf, time::Duration};
 
@@ -12,7 +13,7 @@ of its name. An origin instead of a dataset's name is served by the node of the 
 runs, one is started, and ends some seconds after its last client.
 
 Examples:
-  fodder mount s3://bucket/imagenet /data
+  fodder mount s3://bucket/imagenet /data --cache-dir /mnt/nvme/fodder --cache-size 500GB
   fodder mount imagenet coco /data                /data/imagenet and /data/coco
   fodder mount ./slow /data --immutable           small files that never change and fit into memory
   fodder unmount /data
@@ -65,6 +66,9 @@ pub struct MountArgs {
     /// Do not let the kernel read cache files itself.
     #[arg(long, help_heading = "Tuning")]
     pub no_passthrough: bool,
+    /// How large the cache is if a node must be started: `20GiB`, `500MB`, `50%` of the disk.
+    #[arg(long, value_name = "SIZE", help_heading = "Node")]
+    pub cache_size: Option<Quota>,
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -127,6 +131,7 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
             | "open-files"
             | "addr"
             | "cache-dir"
+            | "cache-size"
             | "log-level"
             | "log-file",
             Some(value),

@@ -3,7 +3,7 @@
 mod background;
 
 use crate::{
-    cli::{LogArgs, MountArgs, UnmountArgs},
+    cli::{LogArgs, MountArgs, NodeArgs, UnmountArgs},
     command::{block_on, print, print_line, with_flags},
     config::LogConfig,
     join::{self, Wanted},
@@ -41,7 +41,8 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
         return background::run(args);
     }
     log::start(&with_flags(LogConfig::default(), log_args))?;
-    let mounted = Mounted::new(args)?;
+    let node = NodeArgs { cache_size: args.cache_size, ..args.node.clone() };
+    let mounted = Mounted::new(&MountArgs { node, ..args.clone() })?;
     for mount in &mounted.mounts {
         if let Some(why) = mount.slower() {
             tracing::warn!("{why}");

@@ -63,6 +63,7 @@ fn flags(args: &MountArgs) -> Vec<String> {
         ("read-ahead", Some(args.read_ahead.to_string())),
         ("open-files", args.open_files.map(|files| files.to_string())),
         ("addr", node.addr.clone()),
+        ("cache-size", args.cache_size.as_ref().map(ToString::to_string)),
         ("cache-dir", node.cache_dir.as_ref().map(|dir| dir.display().to_string())),
     ];
     let values = values.into_iter().filter_map(|(name, value)| value.map(|value| format!("--{name}={value}")));

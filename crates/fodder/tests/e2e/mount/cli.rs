@@ -25,18 +25,19 @@ fn a_mount_goes_into_the_background_and_unmount_says_who_is_in_the_way(way: Way)
     let place = Place::over(way);
     place.put("a", b"content");
     let mount = || {
-        run(fodder()
-            .arg("mount")
-            .arg(place.origin())
-            .arg(place.mnt())
-            .arg("--cache-dir")
-            .arg(place.cache())
-            .arg(way.flag()))
+        run(fodder().arg("mount").arg(place.origin()).arg(place.mnt()).arg("--cache-dir").arg(place.cache()).args([
+            "--cache-size",
+            "48MiB",
+            way.flag(),
+        ]))
     };
     let said = mount().good().text();
     let over = if way == Way::Uring { "over io_uring" } else { "over /dev/fuse" };
     assert!(said.contains("mounted") && said.contains("mnt") && said.contains(over), "{said}");
     assert_eq!(fs::read(place.mnt().join("a")).unwrap(), b"content");
+    let status = run(fodder().args(["status", "--json", "--cache-dir"]).arg(place.cache())).good();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["tiers"][0]["quota_bytes"], 48 << 20, "{status}");
     let said = mount().bad();
     assert!(said.contains("already mounted") && said.contains("fodder unmount"), "{said}");
     let mut user = Command::new("sleep").arg("60").current_dir(place.mnt()).spawn().unwrap();
