@@ -57,7 +57,11 @@ impl Reader {
     /// The whole trace. A recording that ends inside a record counts as far as it goes.
     pub fn finish(self) -> Result<Trace> {
         match self.form {
-            Form::Unknown(choice) => text::Reader::new(choice.columns).finish(&self.rest),
+            Form::Unknown(choice) => {
+                let mut reader = text::Reader::new(choice.columns);
+                let taken = reader.feed(&self.rest)?;
+                reader.finish(&self.rest[taken..])
+            }
             Form::Recorded(reader) => reader.finish(),
             Form::Text(reader) => reader.finish(&self.rest),
         }

@@ -49,6 +49,12 @@ fn an_object_that_grows_is_as_large_as_it_ever_was() {
 }
 
 #[test]
+fn a_trace_of_a_few_bytes_is_read_line_by_line() {
+    assert_eq!(read("1\n2\n1").unwrap().requests, [0, 1, 0]);
+    assert!(read("1\n2\nx").unwrap_err().to_string().contains("line 3 "));
+}
+
+#[test]
 fn a_line_that_is_no_request_is_named() {
     let message = |text: &str| read(text).unwrap_err().to_string();
     assert_eq!(message("1\n2\nthree\n4"), "line 3 has no whole number as the id in column 1: \"three\"");
