@@ -100,9 +100,23 @@ impl Failure {
                 "{what} may not be read: {text}; check the credentials, or use --anonymous for public data"
             )),
             Failure::Useless(text) => Error::Unavailable(format!("{what} cannot be read: {text}")),
-            Failure::Passing(text) => Error::Unavailable(format!("{what} cannot be read now ({account}): {text}")),
+            Failure::Passing(text) => {
+                let advice = if is_unreachable(&text) {
+                    "; check the address, and whether its server can be reached"
+                } else {
+                    ""
+                };
+                Error::Unavailable(format!("{what} cannot be read now ({account}): {text}{advice}"))
+            }
         }
     }
+}
+
+/// Whether nobody has answered at all, as far as the system's own words tell.
+fn is_unreachable(text: &str) -> bool {
+    ["onnection refused", "o route to host", "nreachable", "ame or service not known", "failed to lookup address"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 /// The first error of a type in a chain of sources.
@@ -114,4 +128,16 @@ pub(super) fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     let last = std::iter::successors(Some(error), |&error| error.source()).last();
     last.map(ToString::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_that_nobody_answers_for_comes_with_what_to_do() {
+        let failed = |text: &str| Failure::Passing(text.into()).error("s3://b/x", "8 attempts").to_string();
+        assert!(failed("Connection refused (os error 111)").ends_with("whether its server can be reached"));
+        assert!(failed("503 Slow Down").ends_with("503 Slow Down"));
+    }
 }

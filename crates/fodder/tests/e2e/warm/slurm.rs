@@ -74,6 +74,7 @@ impl Slurm {
             let mut command = Command::new(program);
             command.args(args).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
             slurm.daemons.push(command.spawn().unwrap());
+            wait_for("munge to listen", || slurm.dir.path().join("munge").exists());
         }
         wait_for("the node to be idle", || slurm.state() == "idle");
         slurm
