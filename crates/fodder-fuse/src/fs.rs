@@ -6,6 +6,7 @@
 mod attribute;
 mod listing;
 mod open;
+mod rest;
 
 pub(crate) use attribute::{Attr, FileKind};
 pub(crate) use open::{FileRef, Opened};
@@ -23,6 +24,7 @@ use fodder_api::{
     spelling,
 };
 use parking_lot::Mutex;
+use rest::Rest;
 use rustc_hash::FxHashMap;
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -80,6 +82,8 @@ struct Handle {
     whole: Mutex<Option<Arc<Backing>>>,
     /// Reads that the node has answered.
     asked: AtomicU64,
+    /// What came with the last of them and was not asked for yet.
+    rest: Mutex<Rest>,
 }
 
 /// What the kernel should look at again because the dataset changed.

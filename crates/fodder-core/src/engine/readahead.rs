@@ -26,6 +26,8 @@ const MAX_WISHES: usize = 1024;
 const HEAD_BYTES: u64 = 8 << 20;
 /// The part of all that may lie unread that may lie ahead of one reader.
 const READER_PART: u64 = 4;
+/// The part of all that may lie unread that beginnings of objects leave to what is ahead in open ones.
+const OBJECTS_PART: u64 = 2;
 /// The part of the memory budget that is in use at most when a guess takes some.
 const MEMORY_PART: u64 = 2;
 /// The largest pieces there are. What is strided and small beside them is not guessed, since whole pieces would come.
@@ -256,7 +258,14 @@ impl Dataset {
             let bytes: u64 =
                 pieces.clone().filter(|p| missing(*p)).map(|piece| u64::from(self.piece_len(PieceId(piece)))).sum();
             let wanted = bytes > 0 && self.jobs.is_empty() && self.lookahead.wants(&wish);
-            if wanted && !self.guessed.has_room(bytes) {
+            let reserve = match wish {
+                Wish::Range { .. } | Wish::Next { .. } => 0,
+                Wish::Object { .. } => {
+                    let most = self.shared.guesses.most_bytes();
+                    (most / OBJECTS_PART).min(most.saturating_sub(bytes))
+                }
+            };
+            if wanted && !self.guessed.has_room(bytes + reserve) {
                 return None;
             }
             queue.pop_front();

@@ -21,7 +21,11 @@ use std::{
 };
 
 /// After so many reads of a large object by way of the node it is asked whether it has become whole.
-const ASK_AGAIN: u64 = 64;
+const ASK_AGAIN: u64 = 16;
+
+/// What is read past the cache of the kernel is asked of the node up to a multiple of this. Memory that a program reads into
+/// seldom begins where a page does, and then the kernel asks for the last few bytes of each large read by themselves.
+const GRAIN_BYTES: u64 = 4096;
 
 /// An open file, as the kernel is told of it.
 #[derive(Debug)]
@@ -125,7 +129,7 @@ impl<N: Node> FileSystem<N> {
 
     fn opened(&self, ino: u64, object: ObjectInfo, mode: Mode<Backing>, whole: Option<Arc<Backing>>) -> Opened {
         let handle = self.new_handle();
-        let open = Handle { ino, object, whole: Mutex::new(whole), asked: AtomicU64::new(0) };
+        let open = Handle { ino, object, whole: Mutex::new(whole), asked: AtomicU64::new(0), rest: Mutex::default() };
         self.handles.lock().insert(handle, Arc::new(open));
         Opened { handle, mode }
     }
@@ -152,12 +156,12 @@ impl<N: Node> FileSystem<N> {
         length: u32,
         room: impl FnOnce(usize) -> &'a mut [u8],
     ) -> Option<Result<usize>> {
-        let Reading { object, whole, .. } = match self.reading(file) {
+        let Reading { object, whole, open } = match self.reading(file) {
             Ok(reading) => reading,
             Err(errno) => return Some(Err(errno)),
         };
         let length = u64::from(length).min(object.size.saturating_sub(offset)) as usize;
-        let whole = whole?;
+        let Some(whole) = whole else { return open?.rest.lock().read(offset, length, room).map(Ok) };
         let mut parts = [IoSliceMut::new(room(length))];
         // Less than there is means that the rest must be waited for.
         let read = rustix::io::preadv2(whole.file(), &mut parts, offset, ReadWriteFlags::NOWAIT);
@@ -174,7 +178,10 @@ impl<N: Node> FileSystem<N> {
         if length == 0 {
             return reply(Ok(&[]));
         }
-        if let Some(whole) = whole.or_else(|| self.whole_by_now(file.ino, &object, open.as_deref())) {
+        // What is not open is asked for before, and else behind the answer: an object that was just filled takes a while to be
+        // safe on disk, and nobody should wait for that.
+        let never_opened = || if open.is_none() { self.leased(file.ino, &object) } else { None };
+        if let Some(whole) = whole.or_else(never_opened) {
             let mut buffer = vec![0; length as usize];
             let read = whole.file().read_exact_at(&mut buffer, offset);
             if let Err(error) = &read {
@@ -183,31 +190,42 @@ impl<N: Node> FileSystem<N> {
             return reply(read.map(|()| &*buffer).map_err(|_| Errno::Io));
         }
         let mut answered = false;
-        let part = Part { offset, length, reader: self.reader(file.handle) };
+        let asked = (offset + length).next_multiple_of(GRAIN_BYTES).min(object.size) - offset;
+        let part = Part { offset, length: asked, reader: self.reader(file.handle) };
         let read = self.node.read(object.id, part, &mut |bytes| {
             answered = true;
-            reply(if bytes.len() as u64 == length { Ok(bytes) } else { Err(Errno::Io) });
+            if bytes.len() as u64 != asked {
+                return reply(Err(Errno::Io));
+            }
+            let (bytes, rest) = bytes.split_at(length as usize);
+            if let Some(open) = &open {
+                open.rest.lock().keep(offset + length, rest);
+            }
+            reply(Ok(bytes));
         });
         match read {
             Err(error) if !answered => reply(Err(told(&error, "read"))),
             Ok(()) if !answered => reply(Err(Errno::Io)),
             _ => {}
         }
+        if let Some(open) = &open {
+            self.look_again(file.ino, &object, open);
+        }
     }
 
-    /// The file of an object that was not whole when it was opened, and may be by now.
-    fn whole_by_now(&self, ino: u64, object: &ObjectInfo, open: Option<&Handle>) -> Option<Arc<Backing>> {
-        let Some(open) = open else {
-            let leased = self.node.lease(object.id).ok()??;
-            return Some(self.pool.put(ino, leased));
-        };
-        if open.asked.fetch_add(1, Ordering::Relaxed) % ASK_AGAIN != ASK_AGAIN - 1 {
-            return None;
+    /// Asks now and then whether an object that was not whole when it was opened is by now.
+    fn look_again(&self, ino: u64, object: &ObjectInfo, open: &Handle) {
+        if open.asked.fetch_add(1, Ordering::Relaxed) % ASK_AGAIN == ASK_AGAIN - 1
+            && let Some(whole) = self.leased(ino, object)
+        {
+            *open.whole.lock() = Some(whole);
         }
+    }
+
+    /// The node's file of an object, if it is whole there.
+    fn leased(&self, ino: u64, object: &ObjectInfo) -> Option<Arc<Backing>> {
         let leased = self.node.lease(object.id).ok()??;
-        let whole = self.pool.put(ino, leased);
-        *open.whole.lock() = Some(Arc::clone(&whole));
-        Some(whole)
+        Some(self.pool.put(ino, leased))
     }
 
     /// What a read is of, and where its bytes are.

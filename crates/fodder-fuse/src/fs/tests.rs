@@ -203,6 +203,26 @@ fn a_large_object_is_direct_until_it_is_whole_and_closed() {
 }
 
 #[test]
+fn the_last_bytes_of_a_page_come_with_those_before_them() {
+    let bytes: Vec<u8> = (0..20_000u32).map(|at| (at / 7) as u8).collect();
+    let (fs, _) = small([("big", bytes.clone())]);
+    let ino = find(&fs, "big").unwrap().ino;
+    let open = fs.open(ino).unwrap();
+    let file = FileRef { ino, handle: Some(open.handle) };
+    let mut room = [0; 100];
+    assert_eq!(read(&fs, ino, open.handle, 0, 8192 - 16).unwrap(), &bytes[..8192 - 16]);
+    let asked = fs.node.reads.load(Relaxed);
+    assert_eq!(fs.try_read(file, 8192 - 16, 16, |bytes| &mut room[..bytes]), Some(Ok(16)));
+    assert_eq!(room[..16], bytes[8192 - 16..8192]);
+    assert_eq!(fs.try_read(file, 8192 - 16, 17, |bytes| &mut room[..bytes]), None, "not all of it is there");
+    assert_eq!(fs.try_read(file, 8192 - 17, 2, |bytes| &mut room[..bytes]), None);
+    assert_eq!(fs.node.reads.load(Relaxed), asked);
+    assert_eq!(read(&fs, ino, open.handle, 19_990, 5).unwrap(), &bytes[19_990..19_995]);
+    assert_eq!(fs.try_read(file, 19_995, 100, |bytes| &mut room[..bytes]), Some(Ok(5)), "to the end of the file");
+    assert_eq!(room[..5], bytes[19_995..]);
+}
+
+#[test]
 fn the_node_is_told_which_reads_belong_to_one_open_file() {
     let (fs, _) = small([("big", vec![7; 5000])]);
     let ino = find(&fs, "big").unwrap().ino;

@@ -72,11 +72,13 @@ impl Stream {
     }
 
     fn step(&mut self, range: &Range<u64>, waits: bool, widths: &Widths) {
-        if range.start < self.read.start || range.end > self.read.end {
+        let moves = range.start < self.read.start || range.end > self.read.end;
+        if moves {
             self.steps = self.steps.saturating_add(1);
         }
         self.read = self.read.start.min(range.start)..self.read.end.max(range.end);
-        if waits && self.proposed > range.start && self.is_sure(widths) {
+        // Who asks for the same again has not come to the end of what was proposed.
+        if moves && waits && self.proposed > range.start && self.is_sure(widths) {
             self.width = (self.width * 2).min(widths.most);
         }
     }

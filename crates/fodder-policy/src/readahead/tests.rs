@@ -176,7 +176,7 @@ fn objects_in_the_order_of_names_bring_in_the_next_four_and_more_if_that_is_too_
     assert_eq!(machine.open(13, 1000, false), 17..18);
     assert!(machine.wants_object(17) && !machine.wants_object(13));
     assert_eq!(machine.open(14, 1000, true), 18..23, "it had to wait: eight");
-    assert!(machine.open(14, 1000, true).len() <= 8, "again the same");
+    (0..10).for_each(|_| assert!(machine.open(14, 1000, true).is_empty(), "again the same"));
     assert_eq!(run_objects(&mut machine, 990..1000).end, 1000, "not past the last");
 }
 
