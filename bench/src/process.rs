@@ -1,4 +1,4 @@
-//! Processes that a scenario starts: this program again, told what to do by its arguments and then line by line.
+//! Processes that a scenario starts: this program again (or Python), told what to do by its arguments and then line by line.
 //! Each ends when its parent closes its standard input, or ends.
 
 use anyhow::{Context, Result, ensure};
@@ -19,12 +19,16 @@ pub(crate) struct Process {
 impl Process {
     /// Starts this program with other arguments.
     pub(crate) fn start(arguments: &[&str]) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(arguments)
+        Self::spawn(Command::new(std::env::current_exe()?).args(arguments))
+    }
+
+    /// Starts another program that obeys in the same way.
+    pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {arguments:?}"))?;
+            .with_context(|| format!("cannot start {command:?}"))?;
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         Ok(Self { input: child.stdin.take(), output, child })
     }

@@ -57,6 +57,11 @@ impl Node {
         bail!("a node did not start")
     }
 
+    /// Where it listens on this host.
+    pub(crate) fn socket(&self) -> &str {
+        &self.socket
+    }
+
     /// Brings everything in.
     pub(crate) fn warm(&self) -> Result<()> {
         run(["warm", "bench", "--json", "--addr", &self.socket]).map(drop)

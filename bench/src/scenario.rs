@@ -8,6 +8,7 @@ mod first_epoch;
 mod memory;
 mod mount;
 mod peers;
+mod python;
 mod random_reads;
 mod restart;
 mod sim;
@@ -62,6 +63,8 @@ pub(crate) enum Scenario {
     RandomReads,
     /// Warming against line and disk, and against `rclone copy`.
     WarmUp,
+    /// The Python package against torchvision, and against the socket without Python.
+    Python,
     /// The time to come back to a million cached items.
     Restart,
     /// Simulated requests a second on one core, over a million items.
@@ -81,6 +84,7 @@ impl Scenario {
         Self::FirstEpoch,
         Self::RandomReads,
         Self::WarmUp,
+        Self::Python,
         Self::Restart,
         Self::Sim,
     ];
@@ -98,6 +102,7 @@ impl Scenario {
             Self::FirstEpoch => "first-epoch",
             Self::RandomReads => "random-reads",
             Self::WarmUp => "warm-up",
+            Self::Python => "python",
             Self::Restart => "restart",
             Self::Sim => "sim",
         }
@@ -118,6 +123,7 @@ impl Scenario {
             Self::FirstEpoch => first_epoch::run(setting),
             Self::RandomReads => random_reads::run(setting),
             Self::WarmUp => warm_up::run(setting),
+            Self::Python => python::run(setting),
         }?;
         Ok(Outcome::new(self.name(), lines))
     }
