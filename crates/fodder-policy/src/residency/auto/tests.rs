@@ -31,6 +31,12 @@ fn it_keeps_what_every_policy_promises() {
     conformance::check(&|| Box::new(hasty()));
 }
 
+#[test]
+fn a_million_requests_stay_within_the_quota_though_it_changes_its_mind() {
+    // Whom it evicts is what the policy says that it follows; beside another of itself, all of it follows from what it saw.
+    conformance::agrees(&|| Box::new(hasty()), &|| Box::new(hasty()));
+}
+
 proptest! {
     #[test]
     fn nobody_is_lost_while_residents_are_handed_over(
