@@ -9,6 +9,7 @@ use std::{
         fs::{PermissionsExt, chown, symlink},
         process::CommandExt,
     },
+    path::Path,
     process::Command,
 };
 
@@ -117,8 +118,7 @@ fn without_the_privilege_a_mount_is_slower_says_why_and_is_right(way: Way) {
         chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let program = place.cache().join("fodder");
-    // By another process: a file that this one has open for writing while another test forks cannot be started.
-    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_fodder")).arg(&program).status().unwrap().success());
+    copy_program(&program);
     let as_nobody = |args: &[&std::ffi::OsStr]| run(Command::new(&program).args(args).uid(NOBODY).gid(NOBODY));
     let (origin, mnt, cache) = (place.origin(), place.mnt(), place.cache());
     let said = [way.flag().as_ref(), origin.as_ref(), mnt.as_ref(), "--cache-dir".as_ref(), cache.as_ref()];
@@ -142,6 +142,12 @@ fn mount_8_mounts_by_a_line_of_fstab(way: Way) {
     unmount(place.mnt(), UnmountFlags::empty()).unwrap();
 }
 
+/// Puts the program where other users can start it. By another process: a file that this one has open for writing while
+/// another test forks cannot be started.
+fn copy_program(to: &Path) {
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_fodder")).arg(to).status().unwrap().success());
+}
+
 /// `fodder mount` as somebody without privileges; what it says when it fails.
 fn refused(place: &Place, change: impl FnOnce(&mut Command)) -> String {
     let mut command = fodder();
@@ -163,7 +169,7 @@ fn a_machine_without_fuse_or_fusermount_says_what_to_do() {
         chown(dir, Some(nobody), Some(nobody)).unwrap();
     }
     let program = place.cache().join("fodder");
-    fs::copy(env!("CARGO_BIN_EXE_fodder"), &program).unwrap();
+    copy_program(&program);
     let said = refused(&place, |command| {
         let given: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         *command = Command::new(&program);
