@@ -199,10 +199,14 @@ class Loader:
         self._resume = state if "checkpoint" in state else None
 
     def close(self) -> None:
-        """Tells the node that this rank is done; when all are, the job is."""
+        """Tells the node that this rank is done; when all are, the job is. Ends workers that persist."""
         self._flush()
         self._tell_scores()
         self._seat.leave()
+        # Torch would end them when it is collected, which may be late, and in a worker of the next loader.
+        workers, self._loader._iterator = self._loader._iterator, None
+        if workers is not None and hasattr(workers, "_shutdown_workers"):
+            workers._shutdown_workers()
 
     # An epoch.
 
