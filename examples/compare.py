@@ -1,8 +1,8 @@
 """`train_images.py --compare`: ways to cache against each other, on the same data, with several seeds.
 
-Time is held against a prediction: an epoch that waits for storage takes misses * cost / parallelism, where a miss costs
-the latency of the origin, and as many go at a time as the node may send. Accuracy is held against plain training, that
-without a cache; the report says whether they differ by more than seeds do.
+Time is held against a prediction: an epoch that waits for storage takes misses * cost / parallelism, where the cost of
+a miss is measured before, one at a time, and as many go at a time as the node may send. Accuracy is held against plain
+training, that without a cache; the report says whether they differ by more than seeds do.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import math
 import multiprocessing
 import shutil
+import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import chart
+import fodder
 from training import Data, Epoch, end_node, train
 
 # What a t-distribution exceeds in one case of twenty, by degrees of freedom.
@@ -50,7 +52,7 @@ class Outcome:
     """What a way came to, over all seeds. The first epoch of each run, which fills the cache, is not counted."""
 
     way: Way
-    latency_s: float
+    cost_s: float
     parallel: int
     runs: list[list[Epoch]] = field(default_factory=list)
 
@@ -85,7 +87,7 @@ class Outcome:
     @property
     def predicted_s(self) -> float:
         """What an epoch should take that only waits for storage."""
-        return self.misses * self.latency_s / self.parallel
+        return self.misses * self.cost_s / self.parallel
 
     @property
     def accuracies(self) -> list[float]:
@@ -97,10 +99,13 @@ def run(args: argparse.Namespace, data: Data, folder: Path) -> None:
     """Trains in every way, prints a table and what follows from it, and draws it."""
     if args.epochs < 2:
         raise ValueError("--compare needs --epochs 2 or more, since the first one only fills the cache")
-    outcomes = [Outcome(way, args.latency / 1000, args.parallel) for way in WAYS]
+    cost_s = cost_of_a_miss(data, folder / "cache")
+    outcomes = [Outcome(way, cost_s, args.parallel) for way in WAYS]
     print(
         f"{args.images} images, {args.cache_ratio:.0%} of their bytes fit into the cache;"
-        f" {args.epochs} epochs, {args.seeds} seeds"
+        f" {args.epochs} epochs, {args.seeds} seeds\n"
+        f"a miss costs {cost_s * 1000:.1f} ms ({args.latency} ms at the origin), {args.parallel} go at a time",
+        flush=True,
     )
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, context, _introduce, (context.Barrier(2),)) as pool:
@@ -114,13 +119,31 @@ def run(args: argparse.Namespace, data: Data, folder: Path) -> None:
                     other = argparse.Namespace(**{**vars(settings), "seed": seed + 1000})
                     both = [pool.submit(_beside, job, data, cache) for job in (settings, other)]
                     outcome.runs += [job.result() for job in both]
-                end_node(cache)
-                shutil.rmtree(cache, ignore_errors=True)
+                discard(cache)
                 last = outcome.runs[-1][-1]
                 print(f"  seed {seed}, {outcome.way.name}: {last.seconds:.2f} s, {last.accuracy:.1%}", flush=True)
     print("\n".join(["", *table(outcomes), "", *times(outcomes), *accuracies(outcomes)]))
     Path(args.draw).write_text(chart.draw([_bar(outcome) for outcome in outcomes]))
     print(f"Drawn in {args.draw}.")
+
+
+def cost_of_a_miss(data: Data, cache: Path) -> float:
+    """Seconds, as a reader of single images has it."""
+    dataset = fodder.open(data.origin, cache_dir=cache, cache_size="100%")
+    # Far apart and backwards, so that nobody takes it for reading in order and fetches ahead.
+    ids = range(len(dataset) - 1, 0, -max(1, len(dataset) // 30))
+    begun = time.perf_counter()
+    for image in ids:
+        _ = dataset[image]
+    took = time.perf_counter() - begun
+    discard(cache)
+    return took / len(ids)
+
+
+def discard(cache: Path) -> None:
+    """Ends a node and removes its directory."""
+    end_node(cache)
+    shutil.rmtree(cache, ignore_errors=True)
 
 
 def table(outcomes: list[Outcome]) -> list[str]:

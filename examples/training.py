@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-import fodder
 import fodder.torch as ft
 import torch
 from torch import nn
@@ -41,11 +40,11 @@ class Epoch:
     seconds: float
     waited_s: float
     sources: Counter[str]
-    requests: int
-    bytes_from_origin: int
     train_accuracy: float
-    accuracy: float | None
     exact: bool
+    accuracy: float | None = None
+    requests: int = 0
+    bytes_from_origin: int = 0
 
     def share(self, *kinds: str) -> float:
         """Which part of the images came in one of these ways."""
@@ -53,8 +52,8 @@ class Epoch:
 
 
 def cache_size(args: argparse.Namespace) -> str:
-    """How much of the data the cache may hold; with a ratio of 0 it is emptied before every epoch."""
-    return f"{(args.cache_ratio or 1) * 100:g}%"
+    """How much of the data the cache may hold; with a ratio of 0 less than any image has."""
+    return f"{max(args.cache_ratio, 1e-9) * 100:.9f}%"
 
 
 def train(
@@ -92,14 +91,19 @@ def train(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
     told(f"{len(dataset)} images, {len(dataset.classes)} classes, {args.arch} on {device}; {args.policy}, {args.mode}")
     told(HEADER)
-    epochs = []
+    epochs: list[Epoch] = []
     ready()
-    for _ in range(args.epochs):
-        if args.cache_ratio == 0:
-            source.evict()
-        epochs.append(one_epoch(args, source, loader, model, optimizer, device, told))
+    before = source.stats()
+    for number in range(args.epochs):
+        epochs.append(one_epoch(args, loader, model, optimizer, device, told))
         schedule.step()
-        epochs[-1].accuracy = validate(model, data.validation, device)
+        # What is fetched between two epochs is fetched for the second one.
+        after = source.stats()
+        epochs[-1].requests = after.origin_requests - before.origin_requests
+        epochs[-1].bytes_from_origin = after.bytes_from_origin - before.bytes_from_origin
+        before = after
+        if not args.compare or number == args.epochs - 1:
+            epochs[-1].accuracy = validate(model, data.validation, device)
         told(row(epochs[-1]))
     loader.close()
     return epochs
@@ -107,7 +111,6 @@ def train(
 
 def one_epoch(
     args: argparse.Namespace,
-    source: fodder.Dataset,
     loader: ft.Loader,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -116,7 +119,7 @@ def one_epoch(
 ) -> Epoch:
     """A pass over what is planned. This is the loop that a script of one's own has too."""
     criterion = nn.CrossEntropyLoss(reduction="none")
-    before, begun, right, seen = source.stats(), time.perf_counter(), 0, 0
+    begun, right, seen = time.perf_counter(), 0, 0
     model.train()
     for number, (images, targets) in enumerate(loader):
         images, targets = images.to(device, non_blocking=True), targets.to(device, non_blocking=True)
@@ -132,17 +135,14 @@ def one_epoch(
         if args.print_freq and number % args.print_freq == 0:
             waiting = loader.waited_s / max(loader.elapsed_s, 1e-9)
             told(f"      batch {number} of {len(loader)}: loss {losses.mean():.3f}, {waiting:.0%} waiting for data")
-    seconds, after, audit = time.perf_counter() - begun, source.stats(), loader.audits[-1]
+    seconds, audit = time.perf_counter() - begun, loader.audits[-1]
     return Epoch(
         number=audit.epoch,
         images=seen,
         seconds=seconds,
         waited_s=loader.waited_s,
         sources=loader.sources,
-        requests=after.origin_requests - before.origin_requests,
-        bytes_from_origin=after.bytes_from_origin - before.bytes_from_origin,
         train_accuracy=right / max(seen, 1),
-        accuracy=None,
         exact=audit.exact,
     )
 
