@@ -104,7 +104,7 @@ impl Residency for Pending {
 
 #[cfg(test)]
 mod tests {
-    use super::super::conformance;
+    use super::super::{conformance, heap::scattered};
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,7 +126,7 @@ mod tests {
             room || self.1.is_empty() || self.1.iter().any(replaces)
         }
         fn victim(&mut self, _pressure: Pressure) -> Option<u32> {
-            self.1.iter().copied().min_by_key(|&id| self.need(id))
+            self.1.iter().copied().min_by_key(|&id| (self.need(id), scattered(id)))
         }
         fn inserted(&mut self, id: u32, _bytes: u32) {
             self.1.insert(id);

@@ -80,9 +80,12 @@ impl Residency for Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::conformance;
+    use super::super::{conformance, heap::scattered};
     use super::*;
-    use std::collections::{BTreeSet, HashMap};
+    use std::{
+        cmp::Reverse,
+        collections::{BTreeSet, HashMap},
+    };
 
     /// When each id is next needed, and who is resident.
     #[derive(Debug, Default)]
@@ -100,7 +103,7 @@ mod tests {
             room || self.1.is_empty() || self.1.iter().any(|&other| self.next_use(id) < self.next_use(other))
         }
         fn victim(&mut self, _pressure: Pressure) -> Option<u32> {
-            self.1.iter().copied().rev().max_by_key(|&id| self.next_use(id))
+            self.1.iter().copied().min_by_key(|&id| (Reverse(self.next_use(id)), scattered(id)))
         }
         fn inserted(&mut self, id: u32, _bytes: u32) {
             self.1.insert(id);

@@ -1,6 +1,6 @@
 //! `importance` against a naive model of it, and what it does while new scores take effect.
 
-use super::super::{conformance, signal::UNSCORED};
+use super::super::{conformance, heap::scattered, signal::UNSCORED};
 use super::*;
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl Naive {
     fn least(&self) -> Option<Ranked> {
         self.ranked.iter().copied().min_by(|a, b| {
             let scores = self.score(a.id, a.moved).total_cmp(&self.score(b.id, b.moved));
-            a.moved.cmp(&b.moved).then(scores).then(b.bytes.cmp(&a.bytes)).then(a.id.cmp(&b.id))
+            a.moved.cmp(&b.moved).then(scores).then(b.bytes.cmp(&a.bytes)).then(scattered(a.id).cmp(&scattered(b.id)))
         })
     }
 
@@ -165,7 +165,8 @@ fn the_old_order_holds_until_the_last_has_moved() {
 
 #[test]
 fn a_pack_lives_in_a_region_that_gives_way_when_it_is_over_its_share() {
-    let mut importance = holding(&(0..21).collect::<Vec<_>>(), &[0.5; 21]);
+    let scores: Vec<f32> = (0..21).map(|id| 0.5 + id as f32 / 100.0).collect();
+    let mut importance = holding(&(0..21).collect::<Vec<_>>(), &scores);
     importance.signal(Signal::Packed(&[30, 31, 32]));
     let victims = [30, 31, 32].map(|id| {
         assert!(importance.admit(id, 1, false));

@@ -1,6 +1,6 @@
 //! `semantic` against a naive model of it, its score, and how keys stand for others.
 
-use super::super::conformance;
+use super::super::{conformance, heap::scattered};
 use super::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ impl Naive {
 
     fn least(&self, is_key: bool) -> Option<Held> {
         let order = |held: &Held| {
-            let last = (held.uses, Reverse(held.bytes), held.id);
+            let last = (held.uses, Reverse(held.bytes), scattered(held.id));
             if is_key { (None, last) } else { (Some((held.moved, self.worth(held.id, held.uses, held.moved))), last) }
         };
         self.held.iter().copied().filter(|held| held.is_key == is_key).min_by_key(order)
