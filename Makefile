@@ -8,7 +8,7 @@ SOAK_MINUTES ?= 10
 .PHONY: help demo build wheel test lint bench fuzz soak
 
 help:
-	@echo "make demo    see Fodder work: three epochs over slow storage, with and without it"
+	@echo "make demo    see Fodder work: three epochs over slow storage, with and without it, and a training run"
 	@echo "make build   the release binary, target/release/fodder"
 	@echo "make wheel   the Python package with the binary in it, python/dist/*.whl"
 	@echo "make test    formatting, clippy and all tests"
@@ -20,6 +20,7 @@ help:
 demo:
 	@tools/setup
 	@$(CARGO) run --quiet --release --locked --package fodder -- demo
+	@tools/demo-training
 
 build:
 	@tools/setup
