@@ -17,6 +17,11 @@ from fodder import _program
 DEADLINE_S = 60
 
 
+def pytest_collection_modifyitems(items):
+    """Leaves JAX and TensorFlow for the end: they start threads, and after that a fork may hang."""
+    items.sort(key=lambda item: item.path.name == "test_frameworks.py")
+
+
 def wait_for(what, condition):
     """Polls until a condition holds."""
     end = time.monotonic() + DEADLINE_S
