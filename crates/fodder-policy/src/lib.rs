@@ -8,6 +8,7 @@
 //! - [`serving`]: which item answers a job. [`plan`] is the order in which it asks, over a [`permutation`] that a seed
 //!   gives; [`ledger`] is what it has consumed. [`job`] puts these together, for all jobs of a dataset.
 //! - [`fetching`]: what to bring in before it is asked for, from what jobs have planned; [`readahead`], from what readers did.
+//! - [`membership`]: who is in a cluster, as one of its members sees it.
 //! - [`sim`]: the same machines over synthetic jobs and traces.
 //! - [`spelling`]: names of any bytes as text, the same for everybody.
 
@@ -19,6 +20,7 @@ pub mod error;
 pub mod fetching;
 pub mod job;
 pub mod ledger;
+pub mod membership;
 pub mod permutation;
 pub mod plan;
 pub mod readahead;

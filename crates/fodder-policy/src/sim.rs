@@ -7,7 +7,7 @@ pub mod belady;
 pub mod bound;
 pub mod future;
 mod jobs;
-mod random;
+pub(crate) mod random;
 pub mod replay;
 pub mod study;
 pub mod tally;

@@ -1,0 +1,229 @@
+//! Tests of one view; what many of them agree on is in [`simulation`].
+
+#![allow(clippy::unwrap_used)]
+
+mod simulation;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn member(id: u128) -> Member {
+    Member {
+        id: NodeId(id),
+        incarnation: Incarnation(1),
+        revision: 1,
+        address: format!("node-{id}:18284"),
+        zone: "a".into(),
+        capacity_bytes: 1 << 30,
+        versions: Versions { oldest: 1, newest: 2 },
+        state: State::Serving,
+    }
+}
+
+fn said(id: u128, incarnation: u64, revision: u64, state: State) -> Member {
+    Member { incarnation: Incarnation(incarnation), revision, state, ..member(id) }
+}
+
+fn view() -> View {
+    View::new(member(0), Patience { max_members: 8, ..Patience::default() })
+}
+
+/// Lets time pass in steps that blame the silent.
+fn wait(view: &mut View, until: Duration) {
+    while view.clock < until {
+        view.pass((view.clock + SECOND).min(until));
+    }
+}
+
+fn state(view: &View, id: u128) -> String {
+    view.members().get(NodeId(id)).map_or("unknown".into(), Seen::state)
+}
+
+#[test]
+fn the_newest_word_of_a_member_counts_in_any_order_and_however_often() {
+    let words = [said(1, 1, 5, State::Serving), said(1, 2, 1, State::Joining), said(1, 2, 2, State::Draining)];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut view = view();
+        for at in order.into_iter().chain(order) {
+            view.hear(words[at].clone(), Voice::Own, SECOND).unwrap();
+        }
+        assert_eq!(view.members().get(NodeId(1)).unwrap().member, words[2], "{order:?}");
+    }
+}
+
+#[test]
+fn a_silent_member_is_unreachable_then_forgotten_and_owns_nothing() {
+    let mut view = view();
+    view.hear(member(1), Voice::Own, SECOND).unwrap();
+    assert_eq!(view.members().owners().count(), 2);
+    wait(&mut view, SECOND * 6);
+    assert_eq!(state(&view, 1), "serving");
+    wait(&mut view, SECOND * 7);
+    assert_eq!(state(&view, 1), "unreachable");
+    assert_eq!(view.members().owners().count(), 1);
+    wait(&mut view, SECOND * 3602);
+    assert_eq!(state(&view, 1), "unknown");
+}
+
+#[test]
+fn who_is_only_heard_of_is_not_counted_on_until_it_speaks() {
+    let mut view = view();
+    view.hear(member(1), Voice::Hearsay, SECOND).unwrap();
+    assert_eq!(state(&view, 1), "unreachable");
+    assert!(view.addresses().any(|address| address == "node-1:18284"), "it is asked");
+    view.hear(said(1, 1, 2, State::Serving), Voice::Own, SECOND).unwrap();
+    assert_eq!(state(&view, 1), "serving");
+    view.hear(said(1, 2, 1, State::Serving), Voice::Hearsay, SECOND).unwrap();
+    assert_eq!(state(&view, 1), "unreachable", "a new life has not been heard here");
+}
+
+#[test]
+fn one_that_somebody_hears_is_not_forgotten_by_who_cannot() {
+    let mut view = view();
+    for second in 1..8000 {
+        view.hear(said(1, 1, second, State::Serving), Voice::Hearsay, SECOND * second as u32).unwrap();
+    }
+    assert_eq!(state(&view, 1), "unreachable");
+}
+
+#[test]
+fn no_old_word_brings_back_who_left_or_was_forgotten() {
+    let mut view = view();
+    view.hear(said(1, 3, 7, State::Left), Voice::Own, SECOND).unwrap();
+    view.hear(said(2, 3, 7, State::Serving), Voice::Own, SECOND).unwrap();
+    wait(&mut view, SECOND * 4000);
+    for id in [1, 2] {
+        for (incarnation, revision) in [(3, 7), (3, 6), (2, 9)] {
+            let old = said(id, incarnation, revision, State::Serving);
+            assert_eq!(view.hear(old, Voice::Own, SECOND * 4000), Ok(Heard::Old));
+        }
+        assert_eq!(state(&view, id), "unknown");
+        view.hear(said(id, 3, 8, State::Serving), Voice::Own, SECOND * 4000).unwrap();
+        assert_eq!(state(&view, id), "serving", "it has spoken again");
+    }
+}
+
+#[test]
+fn a_node_that_slept_or_whose_clock_jumped_blames_nobody() {
+    let mut view = view();
+    view.hear(member(1), Voice::Own, SECOND).unwrap();
+    view.pass(SECOND * 86_400);
+    assert_eq!(state(&view, 1), "serving");
+    view.pass(SECOND);
+    assert_eq!(state(&view, 1), "serving", "back again");
+    wait(&mut view, SECOND * 7);
+    assert_eq!(state(&view, 1), "unreachable", "now it had its chance");
+}
+
+#[test]
+fn an_address_belongs_to_who_speaks_from_it() {
+    let mut view = view();
+    view.hear(member(1), Voice::Own, SECOND).unwrap();
+    let wiped = Member { address: "node-1:18284".into(), ..member(2) };
+    view.hear(wiped, Voice::Own, SECOND).unwrap();
+    assert_eq!((state(&view, 1), state(&view, 2)), ("unreachable".into(), "serving".into()));
+}
+
+#[test]
+fn a_copy_of_this_nodes_identity_is_noticed_and_outdone() {
+    let mut view = view();
+    assert_eq!(view.hear(member(0), Voice::Hearsay, SECOND), Ok(Heard::Old), "an echo");
+    let double = Member { address: "elsewhere:1".into(), ..said(0, 9, 9, State::Serving) };
+    assert_eq!(view.hear(double, Voice::Own, SECOND), Ok(Heard::Double));
+    assert!(view.me().moment() > (Incarnation(9), 9));
+    assert_eq!(view.members().me().address, "node-0:18284");
+}
+
+#[test]
+fn a_full_view_takes_who_speaks_and_not_who_is_heard_of() {
+    let mut view = view();
+    for id in 1..=8 {
+        view.hear(member(id), if id == 3 { Voice::Hearsay } else { Voice::Own }, SECOND).unwrap();
+    }
+    view.hear(member(9), Voice::Hearsay, SECOND).unwrap_err();
+    view.hear(member(9), Voice::Own, SECOND).unwrap();
+    assert_eq!((state(&view, 3), state(&view, 9)), ("unknown".into(), "serving".into()));
+    let error = view.hear(member(10), Voice::Own, SECOND).unwrap_err();
+    assert_eq!(error.to_string(), "there are 8 members already, and more are not taken");
+    for id in 100..10_000 {
+        view.hear(said(id, 1, 1, State::Left), Voice::Own, SECOND).unwrap();
+    }
+    assert!(view.gone.len() <= 8 && view.others.len() <= 8);
+}
+
+#[test]
+fn what_no_node_says_is_refused() {
+    let wrong = [
+        Member { address: "nowhere".into(), ..member(1) },
+        Member { address: "a b:1".into(), ..member(1) },
+        Member { address: "::1:80".into(), ..member(1) },
+        Member { address: "[]:80".into(), ..member(1) },
+        Member { address: "node:0".into(), ..member(1) },
+        Member { address: "node:99999".into(), ..member(1) },
+        Member { address: "node:1,other:1".into(), ..member(1) },
+        Member { address: format!("{}:1", "x".repeat(MAX_ADDRESS_BYTES)), ..member(1) },
+        Member { zone: "z".repeat(MAX_ZONE_BYTES + 1), ..member(1) },
+        Member { zone: "a\nb".into(), ..member(1) },
+        Member { revision: u64::MAX, ..member(1) },
+        Member { incarnation: Incarnation(u64::MAX), ..member(1) },
+        Member { versions: Versions { oldest: 3, newest: 2 }, ..member(1) },
+    ];
+    for member in wrong {
+        let mut view = view();
+        assert!(view.hear(member.clone(), Voice::Own, SECOND).is_err(), "{member:?}");
+        assert_eq!(view.members().all().len(), 1);
+    }
+    for address in ["node:1", "127.0.0.2:18284", "[::1]:65535"] {
+        check_address(address).unwrap();
+    }
+}
+
+#[test]
+fn what_is_told_is_new_each_time_goes_round_and_leaves_out_the_silent() {
+    let mut view = view();
+    for id in 1..=5 {
+        view.hear(member(id), if id == 2 { Voice::Hearsay } else { Voice::Own }, SECOND).unwrap();
+    }
+    let mut told = Vec::new();
+    let mut revision = 0;
+    for _ in 0..4 {
+        let words = view.tell(2);
+        assert!(words[0].id == NodeId(0) && words[0].revision > revision);
+        revision = words[0].revision;
+        told.extend(words[1..].iter().map(|member| member.id.0));
+    }
+    assert_eq!(told, [1, 3, 4, 5, 1, 3, 4, 5]);
+}
+
+#[test]
+fn a_lease_vouches_for_one_life_only() {
+    let mut view = view();
+    view.hear(said(1, 2, 1, State::Serving), Voice::Hearsay, SECOND).unwrap();
+    view.vouch(NodeId(1), Incarnation(1), SECOND);
+    assert_eq!(state(&view, 1), "unreachable");
+    view.vouch(NodeId(1), Incarnation(2), SECOND);
+    assert_eq!(state(&view, 1), "serving");
+    view.miss(NodeId(1), Incarnation(1));
+    assert_eq!(state(&view, 1), "serving");
+    view.miss(NodeId(1), Incarnation(2));
+    assert_eq!(state(&view, 1), "unreachable");
+}
+
+#[test]
+fn two_members_speak_the_newest_version_they_share() {
+    let range = |oldest, newest| Versions { oldest, newest };
+    assert_eq!(range(1, 2).common(range(2, 3)), Some(2));
+    assert_eq!(range(1, 3).common(range(1, 2)), Some(2));
+    assert_eq!(range(1, 1).common(range(2, 3)), None);
+}
+
+#[test]
+fn a_member_survives_the_way_through_text() {
+    let text = serde_json::to_string(&member(77)).unwrap();
+    assert!(text.contains("\"0000000000000000000000000000004d\"") && text.contains("\"serving\""), "{text}");
+    assert_eq!(serde_json::from_str::<Member>(&text).unwrap(), member(77));
+    for id in ["", "4d", "0000000000000000000000000000004D", "+000000000000000000000000000004d"] {
+        id.parse::<NodeId>().unwrap_err();
+    }
+}

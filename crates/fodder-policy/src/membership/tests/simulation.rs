@@ -1,0 +1,261 @@
+//! Many views over a network that loses, delays, doubles and cuts, with clocks that jump and nodes that die, leave and
+//! come back: thousands of schedules, each decided by its seed.
+
+use super::*;
+use crate::sim::random::Random;
+use std::collections::BTreeSet;
+
+const TICK: Duration = Duration::from_millis(500);
+const PATIENCE: Patience =
+    Patience { unreachable_after: Duration::from_secs(3), forgotten_after: Duration::from_secs(12), max_members: 64 };
+const OTHERS_TOLD: usize = 2;
+
+struct Node {
+    id: u128,
+    address: String,
+    /// The disk: survives a death, unless it is wiped.
+    incarnation: u64,
+    view: Option<View>,
+    /// What its clock is ahead of the world's.
+    skew: Duration,
+    /// The newest that its view ever showed of each member, since it started.
+    shown: BTreeMap<NodeId, (Incarnation, u64)>,
+}
+
+struct Letter {
+    arrives: u64,
+    to: String,
+    words: Vec<Member>,
+    /// Who is to be answered.
+    answer: Option<String>,
+}
+
+struct World {
+    random: Random,
+    tick: u64,
+    nodes: Vec<Node>,
+    letters: Vec<Letter>,
+    cut: BTreeSet<(usize, usize)>,
+    calm: bool,
+    ids: u128,
+    /// Words that were said under way, to be played again later.
+    recorded: Vec<Member>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut world = Self {
+            random: Random::of(seed, 1),
+            tick: 0,
+            nodes: Vec::new(),
+            letters: Vec::new(),
+            cut: BTreeSet::new(),
+            calm: false,
+            ids: 0,
+            recorded: Vec::new(),
+        };
+        for at in 0..3 + world.random.below(3) as usize {
+            world.ids += 1;
+            let (id, address) = (world.ids, format!("node-{at}:1"));
+            world.nodes.push(Node {
+                id,
+                address,
+                incarnation: 0,
+                view: None,
+                skew: Duration::ZERO,
+                shown: BTreeMap::new(),
+            });
+            world.start(at);
+        }
+        world
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.random.below(100) < percent
+    }
+
+    fn start(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        node.incarnation += 1;
+        let me = Member { address: node.address.clone(), ..said(node.id, node.incarnation, 0, State::Joining) };
+        node.view = Some(View::new(me, PATIENCE));
+        node.shown.clear();
+    }
+
+    fn clock(&self, at: usize) -> Duration {
+        TICK * self.tick as u32 + self.nodes[at].skew
+    }
+
+    fn post(&mut self, from: usize, to: String, answer: bool) {
+        let Some(view) = &mut self.nodes[from].view else { return };
+        let words = view.tell(OTHERS_TOLD);
+        if self.recorded.len() < 200 {
+            self.recorded.push(words[0].clone());
+        }
+        let Some(there) = self.nodes.iter().position(|node| node.address == to) else { return };
+        let cut = self.cut.contains(&(from, there));
+        let copies = if self.calm { 1 } else { [0, 1, 1, 1, 2][self.random.below(5) as usize] };
+        for _ in 0..if cut { 0 } else { copies } {
+            let delay = if self.calm { 0 } else { self.random.below(8) / 3 };
+            let answer = answer.then(|| self.nodes[from].address.clone());
+            self.letters.push(Letter { arrives: self.tick + delay, to: to.clone(), words: words.clone(), answer });
+        }
+    }
+
+    fn deliver(&mut self) {
+        let tick = self.tick;
+        let mut due: Vec<_> = self.letters.extract_if(.., |letter| letter.arrives <= tick).collect();
+        while !due.is_empty() {
+            let Letter { to, words, answer, .. } = due.swap_remove(self.random.below(due.len() as u64) as usize);
+            let at = self.nodes.iter().position(|node| node.address == to).unwrap();
+            let now = self.clock(at);
+            let Some(view) = &mut self.nodes[at].view else { continue };
+            for (number, word) in words.into_iter().enumerate() {
+                let voice = if number == 0 { Voice::Own } else { Voice::Hearsay };
+                assert_ne!(view.hear(word, voice, now), Ok(Heard::Double), "nobody has two identities");
+            }
+            if let Some(address) = answer {
+                self.post(at, address, false);
+            }
+            due.extend(self.letters.extract_if(.., |letter| letter.arrives <= tick));
+        }
+    }
+
+    /// One interval: everybody asks its list (the first node) and all it knows, and looks at what it sees.
+    fn step(&mut self) {
+        self.tick += 1;
+        for at in 0..self.nodes.len() {
+            let now = self.clock(at);
+            let seed = self.nodes[0].address.clone();
+            let Some(view) = &mut self.nodes[at].view else { continue };
+            view.pass(now);
+            let mut asked: BTreeSet<String> = view.addresses().map(str::to_owned).collect();
+            asked.insert(seed);
+            asked.remove(&view.me().address);
+            asked.into_iter().for_each(|address| self.post(at, address, true));
+        }
+        self.deliver();
+        for node in &mut self.nodes {
+            let Some(view) = &node.view else { continue };
+            for seen in view.members().all() {
+                let shown = node.shown.entry(seen.member.id).or_default();
+                assert!(seen.member.moment() >= *shown, "an old word of {:?} came back", seen.member);
+                *shown = seen.member.moment();
+                assert_ne!(seen.member.state, State::Left, "who left is not shown");
+            }
+        }
+    }
+
+    fn mischief(&mut self) {
+        let count = self.nodes.len() as u64;
+        let at = self.random.below(count) as usize;
+        match self.random.below(12) {
+            0 => self.nodes[at].view = None,
+            1 if at > 0 => {
+                // It leaves, and tells whom it reaches.
+                if let Some(view) = &mut self.nodes[at].view {
+                    view.say(State::Left);
+                    let all: Vec<_> = view.addresses().map(str::to_owned).collect();
+                    all.into_iter().for_each(|address| self.post(at, address, false));
+                    self.nodes[at].view = None;
+                }
+            }
+            2 | 3 if self.nodes[at].view.is_none() => self.start(at),
+            4 if self.nodes[at].view.is_none() => {
+                // Its disk was lost: it comes back as somebody else.
+                self.ids += 1;
+                (self.nodes[at].id, self.nodes[at].incarnation) = (self.ids, 0);
+                self.start(at);
+            }
+            5 => self.nodes[at].skew += Duration::from_secs(self.random.below(30)),
+            6 => self.nodes[at].skew = self.nodes[at].skew.saturating_sub(Duration::from_secs(self.random.below(30))),
+            7 => {
+                if let Some(view) = &mut self.nodes[at].view {
+                    view.say([State::Joining, State::Serving, State::Draining][self.random.below(3) as usize]);
+                }
+            }
+            8 | 9 => {
+                let left: Vec<bool> = (0..count).map(|_| self.random.below(2) == 0).collect();
+                let pairs = (0..left.len()).flat_map(|a| (0..left.len()).map(move |b| (a, b)));
+                self.cut = pairs.filter(|(a, b)| left[*a] != left[*b]).collect();
+            }
+            10 => self.cut = [(at, self.random.below(count) as usize)].into(),
+            _ => self.cut.clear(),
+        }
+        if !self.recorded.is_empty() && self.chance(10) {
+            let word = self.recorded[self.random.below(self.recorded.len() as u64) as usize].clone();
+            let to = self.nodes[at].address.clone();
+            self.letters.push(Letter { arrives: self.tick + 1, to, words: vec![word], answer: None });
+        }
+    }
+
+    /// Those who live, as every one of them must see them.
+    fn alive(&self) -> BTreeMap<NodeId, (Incarnation, State)> {
+        let me = self.nodes.iter().filter_map(|node| node.view.as_ref()).map(View::me);
+        me.map(|me| (me.id, (me.incarnation, me.state))).collect()
+    }
+}
+
+fn schedule(seed: u64) {
+    let mut world = World::new(seed);
+    for _ in 0..50 {
+        if world.chance(40) {
+            world.mischief();
+        }
+        world.step();
+    }
+    world.cut.clear();
+    world.calm = true;
+    // What all have in their lists must be there for those who never met to meet.
+    if world.nodes[0].view.is_none() {
+        world.start(0);
+    }
+    // As long as silence takes to be noticed, and a few rounds for rumours to go round.
+    for _ in 0..14 {
+        world.step();
+    }
+    let alive = world.alive();
+    for view in world.nodes.iter().filter_map(|node| node.view.as_ref()) {
+        let members = view.members();
+        let heard = members.all().iter().filter(|seen| !seen.unreachable);
+        let heard: BTreeMap<_, _> =
+            heard.map(|seen| (seen.member.id, (seen.member.incarnation, seen.member.state))).collect();
+        assert_eq!(heard, alive, "seed {seed}: what {} sees", view.me().address);
+    }
+    // As long as the dead take to be forgotten: nobody else is even remembered.
+    for _ in 0..40 {
+        world.step();
+    }
+    for view in world.nodes.iter().filter_map(|node| node.view.as_ref()) {
+        assert_eq!(view.members().all().len(), alive.len(), "seed {seed}: {:?}", view.members());
+    }
+}
+
+#[test]
+fn after_any_mischief_all_agree_nobody_is_lost_and_nobody_returns_from_the_dead() {
+    for seed in 0..2000 {
+        schedule(seed);
+    }
+}
+
+#[test]
+fn a_long_partition_heals_also_when_both_sides_have_forgotten_each_other() {
+    let mut world = World::new(7);
+    world.calm = true;
+    for _ in 0..10 {
+        world.step();
+    }
+    let count = world.nodes.len();
+    let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b)));
+    world.cut = pairs.filter(|(a, b)| (*a == 0) != (*b == 0)).collect();
+    for _ in 0..60 {
+        world.step();
+    }
+    let seen = |world: &World, at: usize| world.nodes[at].view.as_ref().unwrap().members().all().len();
+    assert_eq!((seen(&world, 0), seen(&world, 1)), (1, count - 1));
+    world.cut.clear();
+    for _ in 0..6 {
+        world.step();
+    }
+    assert!((0..count).all(|at| seen(&world, at) == count));
+}
