@@ -1,7 +1,7 @@
 //! `lru`: evict what was used longest ago. Right for changing working sets, wrong for epochs over more data
 //! than fits, where it evicts everything just before it is needed again.
 //!
-//! One linked list: 8 bytes an id, every operation O(1).
+//! One list: 4 bytes an id and 5 a resident, every operation O(1).
 
 use super::{
     Pressure, Residency,
@@ -29,7 +29,7 @@ impl Residency for Lru {
     }
 
     fn victim(&mut self, _pressure: Pressure) -> Option<u32> {
-        self.residents.first()
+        self.links.first(&self.residents)
     }
 
     fn inserted(&mut self, id: u32, _bytes: u32) {
@@ -102,9 +102,9 @@ mod tests {
     }
 
     #[test]
-    fn it_costs_eight_bytes_an_id_and_little_slack() {
+    fn it_costs_nine_bytes_a_resident_and_little_slack() {
         let mut lru = Lru::default();
         (0..1_000_000).for_each(|id| lru.inserted(id, 1));
-        assert!(lru.memory_bytes() <= 9_100_000, "{} bytes", lru.memory_bytes());
+        assert!(lru.memory_bytes() <= 9_000_000 * 9 / 8 + 4_000, "{} bytes", lru.memory_bytes());
     }
 }

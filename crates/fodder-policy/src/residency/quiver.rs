@@ -2,7 +2,7 @@
 //! read before it (Kumar and Sivathanu, FAST '20). For jobs that take any sample that is there; without
 //! chunks it is minio.
 //!
-//! One linked list by arrival and two marks in it: 8 bytes an id, every operation O(1).
+//! One list by arrival and two marks in it: 4 bytes an id and 5 a resident, every operation O(1).
 
 use super::{
     Pressure, Residency,
@@ -32,7 +32,7 @@ impl Default for Quiver {
 impl Quiver {
     /// The retired one that came first.
     fn retired(&self) -> Option<u32> {
-        self.residents.first().filter(|&oldest| oldest != self.kept)
+        self.links.first(&self.residents).filter(|&oldest| oldest != self.kept)
     }
 }
 
@@ -51,7 +51,7 @@ impl Residency for Quiver {
     fn victim(&mut self, pressure: Pressure) -> Option<u32> {
         match pressure {
             Pressure::Newcomer => self.retired(),
-            Pressure::Yield => self.residents.first(),
+            Pressure::Yield => self.links.first(&self.residents),
         }
     }
 
@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn it_costs_eight_bytes_an_id_and_little_slack() {
+    fn it_costs_nine_bytes_a_resident_and_little_slack() {
         let mut quiver = Quiver::default();
         (0..1_000_000).for_each(|id| quiver.inserted(id, 1));
-        assert!(quiver.memory_bytes() <= 9_100_000, "{} bytes", quiver.memory_bytes());
+        assert!(quiver.memory_bytes() <= 9_000_000 * 9 / 8 + 4_000, "{} bytes", quiver.memory_bytes());
     }
 }
