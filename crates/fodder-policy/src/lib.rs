@@ -9,6 +9,7 @@
 //!   gives; [`ledger`] is what it has consumed. [`job`] puts these together, for all jobs of a dataset.
 //! - [`fetching`]: what to bring in before it is asked for, from what jobs have planned; [`readahead`], from what readers did.
 //! - [`membership`]: who is in a cluster, as one of its members sees it.
+//! - [`placement`]: which members of a cluster own which bytes.
 //! - [`sim`]: the same machines over synthetic jobs and traces.
 //! - [`spelling`]: names of any bytes as text, the same for everybody.
 
@@ -22,6 +23,7 @@ pub mod job;
 pub mod ledger;
 pub mod membership;
 pub mod permutation;
+pub mod placement;
 pub mod plan;
 pub mod readahead;
 pub mod residency;
