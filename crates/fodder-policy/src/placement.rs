@@ -23,10 +23,10 @@ pub struct Member {
 
 /// Neighbouring pieces of one version of an object, which are placed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stretch {
+pub struct Parcel {
     /// The name of the object's version: a hash.
     pub object: u128,
-    /// Which of its stretches.
+    /// Which of its parcels.
     pub number: u32,
 }
 
@@ -50,18 +50,18 @@ impl Placement {
         &self.members
     }
 
-    /// The one who owns a stretch before all others; None where there are no members.
-    pub fn owner(&self, stretch: Stretch) -> Option<Member> {
-        let point = stretch.point();
+    /// The one who owns a parcel before all others; None where there are no members.
+    pub fn owner(&self, parcel: Parcel) -> Option<Member> {
+        let point = parcel.point();
         self.members.iter().copied().min_by_key(|member| member.draw(point))
     }
 
-    /// The `replicas` who own a stretch, the first owner first. They stand in as many zones as there can be.
-    pub fn owners(&self, stretch: Stretch, replicas: usize) -> Vec<Member> {
+    /// The `replicas` who own a parcel, the first owner first. They stand in as many zones as there can be.
+    pub fn owners(&self, parcel: Parcel, replicas: usize) -> Vec<Member> {
         if replicas <= 1 {
-            return self.owner(stretch).into_iter().take(replicas).collect();
+            return self.owner(parcel).into_iter().take(replicas).collect();
         }
-        let point = stretch.point();
+        let point = parcel.point();
         let mut left: Vec<_> = self.members.iter().map(|member| (member.draw(point), *member)).collect();
         left.sort_unstable_by_key(|(draw, _)| *draw);
         let mut owners: Vec<Member> = Vec::with_capacity(replicas.min(left.len()));
@@ -73,7 +73,7 @@ impl Placement {
     }
 }
 
-impl Stretch {
+impl Parcel {
     /// Where on the line of all numbers it lies.
     fn point(self) -> u64 {
         let (high, low) = ((self.object >> 64) as u64, self.object as u64);

@@ -6,16 +6,16 @@ fn member(key: u64, capacity: u64) -> Member {
     Member { key: mix(key + 1), capacity, zone: 0 }
 }
 
-fn stretches(count: u64) -> impl Iterator<Item = Stretch> {
+fn parcels(count: u64) -> impl Iterator<Item = Parcel> {
     (0..count)
-        .map(|n| Stretch { object: u128::from(mix(n / 7)) << 64 | u128::from(mix(n / 7 + 1)), number: (n % 7) as u32 })
+        .map(|n| Parcel { object: u128::from(mix(n / 7)) << 64 | u128::from(mix(n / 7 + 1)), number: (n % 7) as u32 })
 }
 
-/// How many of the stretches each member owns.
+/// How many of the parcels each member owns.
 fn shares(placement: &Placement, count: u64) -> Vec<u64> {
     let mut shares = vec![0; placement.members().len()];
-    for stretch in stretches(count) {
-        let owner = placement.owner(stretch).expect("there are members");
+    for parcel in parcels(count) {
+        let owner = placement.owner(parcel).expect("there are members");
         let at = placement.members().iter().position(|member| *member == owner);
         shares[at.expect("an owner is a member")] += 1;
     }
@@ -32,7 +32,7 @@ fn logarithms_are_as_they_should_be() {
 }
 
 #[test]
-fn sixteen_members_share_a_million_stretches_evenly() {
+fn sixteen_members_share_a_million_parcels_evenly() {
     let placement = Placement::new((0..16).map(|key| member(key, 1 << 40)));
     let shares = shares(&placement, 1_000_000);
     let most = *shares.iter().max().expect("sixteen");
@@ -55,8 +55,8 @@ fn one_that_comes_takes_its_share_and_nothing_else_moves() {
     let newcomer = member(3, 10);
     let after = Placement::new(before.members().iter().copied().chain([newcomer]));
     let mut moved = 0;
-    for stretch in stretches(100_000) {
-        let (old, new) = (before.owner(stretch), after.owner(stretch));
+    for parcel in parcels(100_000) {
+        let (old, new) = (before.owner(parcel), after.owner(parcel));
         if old != new {
             assert_eq!(new, Some(newcomer));
             moved += 1;
@@ -69,13 +69,13 @@ fn one_that_comes_takes_its_share_and_nothing_else_moves() {
 fn copies_stand_on_different_members_and_in_different_zones() {
     let zones = |key| Member { zone: (key % 3) as u32, ..member(key, 10) };
     let placement = Placement::new((0..9).map(zones));
-    for stretch in stretches(1000) {
-        let owners = placement.owners(stretch, 3);
-        assert_eq!(owners.first().copied(), placement.owner(stretch));
+    for parcel in parcels(1000) {
+        let owners = placement.owners(parcel, 3);
+        assert_eq!(owners.first().copied(), placement.owner(parcel));
         let mut zones: Vec<_> = owners.iter().map(|owner| owner.zone).collect();
         zones.sort_unstable();
         assert_eq!(zones, [0, 1, 2]);
-        let all = placement.owners(stretch, 20);
+        let all = placement.owners(parcel, 20);
         assert_eq!(all.len(), 9);
         assert_eq!(all[..3], owners);
     }
@@ -85,7 +85,7 @@ fn copies_stand_on_different_members_and_in_different_zones() {
 fn the_order_in_which_members_are_named_does_not_matter() {
     let members: Vec<_> = (0..5).map(|key| member(key, key + 1)).collect();
     let (one, other) = (Placement::new(members.clone()), Placement::new(members.into_iter().rev()));
-    assert!(stretches(1000).all(|stretch| one.owner(stretch) == other.owner(stretch)));
-    assert_eq!(Placement::default().owner(Stretch { object: 1, number: 0 }), None);
-    assert!(Placement::default().owners(Stretch { object: 1, number: 0 }, 2).is_empty());
+    assert!(parcels(1000).all(|parcel| one.owner(parcel) == other.owner(parcel)));
+    assert_eq!(Placement::default().owner(Parcel { object: 1, number: 0 }), None);
+    assert!(Placement::default().owners(Parcel { object: 1, number: 0 }, 2).is_empty());
 }
