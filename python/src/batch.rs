@@ -129,6 +129,7 @@ fn source(source: Source) -> &'static str {
         Source::Bypass => "bypass",
         Source::Prefetched => "prefetched",
         Source::Substituted => "substituted",
+        Source::Peer => "peer",
     }
 }
 

@@ -7,10 +7,12 @@ mod disk;
 mod fetch;
 mod flight;
 mod guess;
+mod guest;
 mod hold;
 pub mod job;
 mod lock;
 mod meter;
+pub mod peer;
 mod read;
 mod readahead;
 mod record;
@@ -64,6 +66,8 @@ pub enum Source {
     Substituted,
     /// A fetch that another reader had already started.
     Joined,
+    /// Another node.
+    Peer,
     /// The origin, and the bytes stay in the cache.
     Origin,
     /// The origin, and the policy (or a full disk) kept the bytes out of the cache.

@@ -126,11 +126,12 @@ impl Collector for Node {
 
 fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     type Of<T> = fn(&T) -> u64;
-    let reads: [(&str, Of<DatasetStats>); 8] = [
+    let reads: [(&str, Of<DatasetStats>); 9] = [
         ("tier_mem", |stats| stats.hits_mem),
         ("tier_ssd", |stats| stats.hits_ssd),
         ("tier_hdd", |stats| stats.hits_hdd),
         ("joined", |stats| stats.joined),
+        ("peer", |stats| stats.peer),
         ("origin", |stats| stats.origin),
         ("bypass", |stats| stats.bypass),
         ("prefetched", |stats| stats.prefetched),
@@ -167,6 +168,8 @@ fn datasets(out: &mut Out<'_>, all: &[DatasetStatus]) -> fmt::Result {
     out.counter("fodder_failed_reads", "Reads that failed", &of(|one| one.stats.failed))?;
     out.counter("fodder_served_bytes", "Bytes handed to readers", &of(|one| one.stats.bytes_served))?;
     out.counter("fodder_origin_bytes", "Bytes fetched from the origin", &of(|one| one.stats.bytes_from_origin))?;
+    out.counter("fodder_peer_bytes", "Bytes fetched from other nodes", &of(|one| one.stats.bytes_from_peers))?;
+    out.counter("fodder_given_bytes", "Bytes given to other nodes", &of(|one| one.stats.bytes_to_peers))?;
     out.counter("fodder_origin_requests", "Requests sent to the origin", &of(|one| one.stats.origin_requests))?;
     out.counter(
         "fodder_fetched_ahead_items",

@@ -34,6 +34,7 @@ pub(crate) fn source(source: Source) -> v1::Source {
         Source::Prefetched => v1::Source::Prefetched,
         Source::Substituted => v1::Source::Substituted,
         Source::Joined => v1::Source::Joined,
+        Source::Peer => v1::Source::Peer,
         Source::Origin => v1::Source::Origin,
         Source::Bypass => v1::Source::Bypass,
     }

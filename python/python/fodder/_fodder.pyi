@@ -34,7 +34,7 @@ class Batch(Sequence[memoryview]):
         """The classes of the items, where the layout has classes."""
     @property
     def sources(self) -> list[str]:
-        """Where each came from: "mem", "ssd", "hdd", "prefetched", "joined", "origin", "bypass" or "substituted"."""
+        """Each one from: "mem", "ssd", "hdd", "prefetched", "joined", "peer", "origin", "bypass", "substituted"."""
     @property
     def deliveries(self) -> list[str]:
         """How each relates to a job's plan: "planned", "reordered", "substituted", "pad"; "" if no job asked."""

@@ -17,6 +17,7 @@ class Stats:
         ("prefetched", "prefetched"),
         ("substituted", "substituted"),
         ("joined", "joined"),
+        ("from_peers", "other nodes"),
         ("from_origin", "origin"),
         ("bypass", "bypass"),
     ]

@@ -244,8 +244,9 @@ fn slowness(source: Source) -> u8 {
         Source::Prefetched => 4,
         Source::Substituted => 5,
         Source::Joined => 6,
-        Source::Origin => 7,
-        Source::Bypass => 8,
+        Source::Peer => 7,
+        Source::Origin => 8,
+        Source::Bypass => 9,
     }
 }
 

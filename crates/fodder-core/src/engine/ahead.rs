@@ -10,7 +10,7 @@ use super::{
     flight::{Leg, Stretch, Waiter},
     hold::Reason,
     job::Note,
-    read::REQUEST_BYTES,
+    read::pieces_in_one_request,
 };
 use crate::{
     Result,
@@ -72,7 +72,7 @@ impl Dataset {
             object_bytes: objects.size(object),
             piece_bytes,
             first: PieceId(pieces.start),
-            count: (pieces.len() as u64).min(REQUEST_BYTES / piece_bytes) as u32,
+            count: (pieces.len() as u64).min(pieces_in_one_request(range.start / piece_bytes, piece_bytes)) as u32,
             offset: range.start,
         }
     }

@@ -5,6 +5,7 @@ use super::{
     flight::{Flight, Flights},
     hold::Reason,
     job::Note,
+    peer::Supply,
     space::{Place, Room},
 };
 use crate::{
@@ -14,7 +15,6 @@ use crate::{
     tier::ShelfRead,
 };
 use bytes::{Buf, Bytes};
-use futures::StreamExt;
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -54,12 +54,12 @@ impl Dataset {
     }
 
     pub(super) fn admit_below(&self, highest: usize, piece: PieceId) -> Option<(usize, Place)> {
-        let bytes = self.piece_len(piece);
+        let (bytes, is_guest) = (self.piece_len(piece), self.is_mere_guest(piece));
         self.stocks
             .iter()
             .enumerate()
             .skip(highest)
-            .find_map(|(level, (space, stock))| space.admit(stock, piece, bytes).map(|place| (level, place)))
+            .find_map(|(level, (space, stock))| space.admit(stock, piece, bytes, is_guest).map(|place| (level, place)))
     }
 
     /// Sends a flight on its way. It ends by itself, or when nobody waits for it any more.
@@ -84,11 +84,8 @@ impl Dataset {
     }
 
     async fn fetch(self: &Arc<Self>, flight: &Arc<Flight>, mut keeps: Keeps, mut permit: Permit) -> Result<()> {
-        let objects = self.objects();
-        let (path, version) = (objects.path(flight.object), objects.version(flight.object));
-        self.counters.origin_requests.fetch_add(1, Relaxed);
         let fetching = self.meter.fetch();
-        let mut body = self.origin.get(&path, &version, flight.range.clone()).await?;
+        let mut supply = Supply::open(self, flight).await?;
         fetching.answered();
         let mut chunk = Bytes::new();
         for index in 0..flight.len() {
@@ -98,8 +95,7 @@ impl Dataset {
             let mut rest = buffer.as_mut();
             while !rest.is_empty() {
                 if !chunk.has_remaining() {
-                    chunk = body.next().await.ok_or_else(|| too_short(&path))??;
-                    self.counters.bytes_from_origin.fetch_add(chunk.len() as u64, Relaxed);
+                    chunk = supply.next().await?;
                 }
                 let n = rest.len().min(chunk.len());
                 chunk.copy_to_slice(&mut rest[..n]);
@@ -161,7 +157,7 @@ impl Dataset {
         let Some(Room { reservation, claim }) = room else { return false };
         let written = stock.shelf.write(piece, bytes, reservation);
         match &written {
-            Ok(()) => stock.inserted(piece, bytes.len() as u32),
+            Ok(()) => stock.inserted(piece, bytes.len() as u32, self.is_guest(piece)),
             Err(error) => tracing::debug!(dataset = self.config().name, %error, "a piece could not be kept"),
         }
         drop(claim);
@@ -183,7 +179,7 @@ impl Dataset {
         self.shared.moves.try_submit(move || {
             let (above, stock) = &dataset.stocks[level - 1];
             if !stock.shelf.has(piece)
-                && let Some(place) = above.admit(stock, piece, dataset.piece_len(piece))
+                && let Some(place) = above.admit(stock, piece, dataset.piece_len(piece), dataset.is_mere_guest(piece))
                 && let Some(bytes) = dataset.copy_of(level, piece)
             {
                 dataset.keep(level - 1, piece, &bytes, place);
@@ -202,10 +198,6 @@ impl Dataset {
         let read = self.stocks[level].1.shelf.read(object, offset, &mut bytes, true);
         (read == ShelfRead::Done).then_some(bytes)
     }
-}
-
-fn too_short(path: &str) -> Error {
-    Error::Unavailable(format!("the origin sent fewer bytes of {path:?} than were asked for"))
 }
 
 /// Whatever happens to a fetch, even a panic, its readers are told and the table is clean.

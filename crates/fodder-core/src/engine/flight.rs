@@ -15,7 +15,7 @@ use std::{
     ops::Range,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::{Notify, watch};
@@ -35,6 +35,10 @@ pub(super) struct Flight {
     segments: Vec<OnceLock<Bytes>>,
     progress: watch::Sender<Progress>,
     waiters: AtomicUsize,
+    /// A peer asks for it: it must not ask peers itself.
+    for_peer: AtomicBool,
+    /// Whether a peer, and whether the origin, has sent any of it.
+    senders: [AtomicBool; 2],
     pub(super) abandoned: CancellationToken,
 }
 
@@ -55,6 +59,8 @@ impl Flight {
             segments: (0..count).map(|_| OnceLock::new()).collect(),
             progress: watch::Sender::new(Progress::default()),
             waiters: AtomicUsize::new(0),
+            for_peer: AtomicBool::new(false),
+            senders: Default::default(),
             abandoned: CancellationToken::new(),
         }
     }
@@ -70,10 +76,35 @@ impl Flight {
         cell.max(self.range.start)..(cell + self.grid_bytes).min(self.range.end)
     }
 
+    /// Where the segment ends that holds the byte at an offset.
+    pub(super) fn segment_end(&self, offset: u64) -> u64 {
+        ((offset / self.grid_bytes + 1) * self.grid_bytes).min(self.range.end)
+    }
+
     /// A segment has arrived: everyone who waits for it may go on.
     pub(super) fn publish(&self, index: usize, bytes: Bytes) {
         let _ = self.segments[index].set(bytes);
         self.progress.send_modify(|progress| progress.published = index + 1);
+    }
+
+    /// It is flown for a peer. Said before it is launched.
+    pub(super) fn fly_for_peer(&self) {
+        self.for_peer.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_for_peer(&self) -> bool {
+        self.for_peer.load(Ordering::Relaxed)
+    }
+
+    /// Some of its bytes came, from a peer or from the origin.
+    pub(super) fn came_from(&self, peer: bool) {
+        self.senders[usize::from(!peer)].store(true, Ordering::Relaxed);
+    }
+
+    /// Whether peers have sent what it has brought so far, and nobody else.
+    pub(super) fn came_from_peers(&self) -> bool {
+        let [peer, origin] = &self.senders;
+        peer.load(Ordering::Relaxed) && !origin.load(Ordering::Relaxed)
     }
 
     /// The flight ended early: everyone who still waits gets the error.
@@ -113,6 +144,13 @@ impl Waiter {
             parts.push(bytes.slice(from as usize..to as usize));
         }
         Ok(parts)
+    }
+}
+
+impl Clone for Waiter {
+    /// One more who waits for the same.
+    fn clone(&self) -> Self {
+        self.table.wait_for(&self.flight)
     }
 }
 

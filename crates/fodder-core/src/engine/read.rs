@@ -8,6 +8,7 @@ use super::{
     flight::{Leg, Stretch, Waiter},
     hold::Reason,
     meter::Reader,
+    peer::PARCEL_BYTES,
 };
 use crate::{
     Error, Result,
@@ -30,24 +31,60 @@ const MAX_LOSSES: u32 = 4;
 
 /// A stretch of a read that has been begun.
 #[derive(Debug)]
-enum Part {
+pub(super) enum Part {
     /// It was on shelves when last looked at.
     Kept { range: Range<u64>, permit: Permit },
     /// It is on its way.
     Flying { range: Range<u64>, waiter: Waiter, source: Source },
 }
 
+impl Part {
+    /// Its first segment, if it comes in several, and what is behind that.
+    pub(super) fn split_first(self) -> (Self, Option<Self>) {
+        let Self::Flying { range, waiter, source } = self else { return (self, None) };
+        let end = waiter.flight.segment_end(range.start).min(range.end);
+        let behind = end..range.end;
+        let behind = (!behind.is_empty()).then(|| Self::Flying { range: behind, waiter: waiter.clone(), source });
+        (Self::Flying { range: range.start..end, waiter, source }, behind)
+    }
+}
+
+/// How somebody reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// As most do.
+    #[default]
+    Plain,
+    /// Jumping about in an object: what is small does not bring in whole pieces before it pays.
+    Jump,
+    /// For another node, which has asked all the peers that there are to ask.
+    Peer,
+}
+
 /// What a read waited for, to be told when it was slow; and for whom.
 #[derive(Debug, Default)]
-struct Waits {
+pub(super) struct Waits {
+    pub(super) manner: Manner,
     reader: Arc<Reader>,
     budget: Duration,
     disk: Duration,
     origin: Duration,
 }
 
+impl Waits {
+    pub(super) fn of(manner: Manner) -> Self {
+        Self { manner, ..Self::default() }
+    }
+}
+
+/// How many pieces from this one on are asked for together: as many as fit, of one parcel.
+pub(super) fn pieces_in_one_request(index: u64, piece_bytes: u64) -> u64 {
+    let parcel = PARCEL_BYTES / piece_bytes;
+    (REQUEST_BYTES / piece_bytes).min(parcel - index % parcel)
+}
+
 /// How a try to fill a buffer from the shelves ended.
-enum Fill {
+pub(super) enum Fill {
     Done(Source),
     WouldBlock,
     Lost,
@@ -94,13 +131,13 @@ impl Dataset {
         let mut waits = Waits { reader, ..Waits::default() };
         let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
         waits.budget = began.elapsed();
-        let parts = self.begin(object, range.clone(), permit, false);
+        let parts = self.begin(object, range.clone(), permit, Manner::Plain);
         let reply = self.finish(object, range, parts, &mut waits).await;
         self.log_if_slow(object, began.elapsed(), &waits);
         reply
     }
 
-    fn check(&self, object: ObjectSlot, range: &Range<u64>) -> Result<()> {
+    pub(super) fn check(&self, object: ObjectSlot, range: &Range<u64>) -> Result<()> {
         if self.shared.closing.is_cancelled() {
             return Err(Error::Closed);
         }
@@ -121,19 +158,19 @@ impl Dataset {
     }
 
     /// The memory a read of `range` may need: all the pieces it touches.
-    fn cover_bytes(&self, object: ObjectSlot, range: &Range<u64>) -> u64 {
+    pub(super) fn cover_bytes(&self, object: ObjectSlot, range: &Range<u64>) -> u64 {
         let objects = self.objects.load();
         let piece_bytes = u64::from(objects.piece_bytes());
         range.end.next_multiple_of(piece_bytes).min(objects.size(object)) - range.start / piece_bytes * piece_bytes
     }
 
     /// Looks where each stretch of `range` is, and sends flights for what is nowhere. Never waits.
-    fn begin(
+    pub(super) fn begin(
         self: &Arc<Self>,
         object: ObjectSlot,
         range: Range<u64>,
         mut permit: Permit,
-        jumps: bool,
+        manner: Manner,
     ) -> VecDeque<Part> {
         let objects = self.objects();
         let piece_bytes = u64::from(objects.piece_bytes());
@@ -147,12 +184,12 @@ impl Dataset {
                 object_bytes: objects.size(object),
                 piece_bytes,
                 first: PieceId(first.0 + index as u32),
-                count: (range.end.div_ceil(piece_bytes) - index).min(REQUEST_BYTES / piece_bytes) as u32,
+                count: (range.end.div_ceil(piece_bytes) - index).min(pieces_in_one_request(index, piece_bytes)) as u32,
                 offset: index * piece_bytes,
             };
             let until = |count: u32| at..((index + u64::from(count)) * piece_bytes).min(range.end);
             let admit = |run: Range<u32>| {
-                let rents = jumps && self.rents(run.clone(), &range);
+                let rents = manner == Manner::Jump && self.rents(run.clone(), &range);
                 if rents { None } else { self.admit(run) }
             };
             let part = match self.flights.next_leg(&stretch, |piece| self.holds(piece), admit) {
@@ -166,10 +203,13 @@ impl Dataset {
                 }
                 Leg::Claimed(waiter, keeps, count) => {
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
+                    if manner == Manner::Peer {
+                        waiter.flight.fly_for_peer();
+                    }
                     self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
                     Part::Flying { range: until(count), waiter, source: Source::Origin }
                 }
-                Leg::Unwanted(count) => self.pass_by(object, until(count), piece_bytes, &mut permit),
+                Leg::Unwanted(count) => self.pass_by(object, until(count), &mut permit, manner),
             };
             at = match &part {
                 Part::Kept { range, .. } | Part::Flying { range, .. } => range.end,
@@ -180,9 +220,13 @@ impl Dataset {
     }
 
     /// Fetches exactly `range`, past the cache.
-    fn pass_by(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, piece_bytes: u64, permit: &mut Permit) -> Part {
+    fn pass_by(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, permit: &mut Permit, manner: Manner) -> Part {
+        let piece_bytes = u64::from(self.objects.load().piece_bytes());
         let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes);
         if new {
+            if manner == Manner::Peer {
+                waiter.flight.fly_for_peer();
+            }
             self.launch(Arc::clone(&waiter.flight), Vec::new(), permit.split(range.end - range.start));
         }
         let source = if new { Source::Bypass } else { Source::Joined };
@@ -207,7 +251,7 @@ impl Dataset {
         reply
     }
 
-    async fn gather(
+    pub(super) async fn gather(
         self: &Arc<Self>,
         object: ObjectSlot,
         mut parts: VecDeque<Part>,
@@ -230,10 +274,9 @@ impl Dataset {
                         Err(mut permit) => {
                             losses += 1;
                             let again = if losses > MAX_LOSSES {
-                                let piece_bytes = u64::from(self.objects().piece_bytes());
-                                VecDeque::from([self.pass_by(object, range, piece_bytes, &mut permit)])
+                                VecDeque::from([self.pass_by(object, range, &mut permit, waits.manner)])
                             } else {
-                                self.begin(object, range, permit, false)
+                                self.begin(object, range, permit, waits.manner)
                             };
                             again.into_iter().rev().for_each(|part| parts.push_front(part));
                         }
@@ -243,7 +286,8 @@ impl Dataset {
                     let _waiting = (self.shared.demand.wait(), self.meter.wait(&waits.reader));
                     segments.extend(waiter.wait(range).await?);
                     waits.origin += began.elapsed();
-                    slowest = slowest.max(source);
+                    let by_peers = matches!(source, Source::Origin | Source::Bypass) && waiter.flight.came_from_peers();
+                    slowest = slowest.max(if by_peers { Source::Peer } else { source });
                 }
             }
         }
@@ -274,7 +318,7 @@ impl Dataset {
     }
 
     /// Fills `buf` from the shelves: from one if it has it all, else piece by piece.
-    fn fill(self: &Arc<Self>, object: ObjectSlot, offset: u64, buf: &mut [u8], wait: bool) -> Fill {
+    pub(super) fn fill(self: &Arc<Self>, object: ObjectSlot, offset: u64, buf: &mut [u8], wait: bool) -> Fill {
         if buf.is_empty() {
             return Fill::Done(Source::Tier(self.stocks[0].1.medium));
         }

@@ -1,8 +1,11 @@
 //! What all datasets of a node share: memory, threads, tasks, and the word to stop.
 
-use super::{demand::Demand, disk::Disk, guess::Bound, record::Recording};
+use super::{demand::Demand, disk::Disk, guess::Bound, peer::Peers, record::Recording};
 use crate::{Result, budget::Budget, config::EngineConfig};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Fetched bytes go to the tiers on these threads.
@@ -10,9 +13,15 @@ const WRITE_THREADS: usize = 4;
 /// Reads that must wait for a disk do so on these.
 const READ_THREADS: usize = 8;
 
+/// The memory for what other nodes ask for, as a part of the budget, and beside it.
+const GIVING_PART: u64 = 4;
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) budget: Budget,
+    /// Memory for what other nodes ask for. Theirs alone: two nodes whose readers hold all memory while they wait for each
+    /// other would wait in vain.
+    pub(super) giving: Budget,
     pub(super) reads: Disk,
     pub(super) writes: Disk,
     /// Promotions and checks: work that nobody waits for.
@@ -31,12 +40,15 @@ pub(super) struct Shared {
     /// What is read is written down.
     pub(super) recording: Option<Arc<Recording>>,
     pub(super) origin_concurrency: usize,
+    /// The other nodes, once this one has joined them.
+    pub(super) peers: OnceLock<Arc<dyn Peers>>,
 }
 
 impl Shared {
     pub(super) fn start(config: &EngineConfig) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
             budget: Budget::new(config.memory_budget_bytes),
+            giving: Budget::new(config.memory_budget_bytes / GIVING_PART),
             reads: Disk::start("read", READ_THREADS, 256)?,
             writes: Disk::start("write", WRITE_THREADS, write_slots(config.memory_budget_bytes))?,
             moves: Disk::start("move", 1, 64)?,
@@ -49,6 +61,7 @@ impl Shared {
             slow_read: config.slow_read,
             recording: config.record.as_deref().map(Recording::start).transpose()?,
             origin_concurrency: config.origin_concurrency,
+            peers: OnceLock::new(),
         }))
     }
 

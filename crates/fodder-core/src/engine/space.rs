@@ -1,6 +1,7 @@
 //! The space of one tier, shared by the stocks of many datasets.
 //!
-//! Who makes room, in this order: objects that no snapshot has any more; datasets that nobody reads, the longest
+//! Who makes room, in this order: objects that no snapshot has any more; copies of what other nodes own, for what this one
+//! owns; datasets that nobody reads, the longest
 //! idle first; datasets that hold more than their share, if the newcomer's has less than its own; at last the
 //! newcomer's own policy, which may rather keep the newcomer out.
 
@@ -58,8 +59,8 @@ impl Space {
         self.stocks.write().retain(|other| !Arc::ptr_eq(other, stock));
     }
 
-    /// Decides whether a piece that was missed shall be kept here.
-    pub(super) fn admit(&self, stock: &Arc<Stock>, piece: PieceId, bytes: u32) -> Option<Place> {
+    /// Decides whether a piece that was missed shall be kept here: a guest only where there is room.
+    pub(super) fn admit(&self, stock: &Arc<Stock>, piece: PieceId, bytes: u32, is_guest: bool) -> Option<Place> {
         if self.tier.health() != Health::Ok {
             return None;
         }
@@ -71,7 +72,10 @@ impl Space {
         {
             return stock.admits(piece, bytes, true).then_some(Place::Reserved(Room { reservation, claim }));
         }
-        let room = stock.has_retired() || (under_cap && self.yielding_to(stock, cost).is_some());
+        if is_guest {
+            return None;
+        }
+        let room = stock.has_retired() || stock.has_guests() || (under_cap && self.yielding_to(stock, cost).is_some());
         stock.admits(piece, bytes, room).then_some(Place::ToMake)
     }
 
@@ -91,7 +95,7 @@ impl Space {
             {
                 return Some(Room { reservation, claim });
             }
-            if stock.evict_retired() || (under_cap && self.others_give_way(stock, cost)) {
+            if stock.evict_retired() || stock.evict_guest() || (under_cap && self.others_give_way(stock, cost)) {
                 continue;
             }
             let victim = stock.next_victim(Pressure::Newcomer)?;

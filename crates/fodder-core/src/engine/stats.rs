@@ -24,6 +24,8 @@ pub struct DatasetStats {
     pub substituted: u64,
     /// Reads that joined a fetch which was under way.
     pub joined: u64,
+    /// Reads that were answered by other nodes.
+    pub peer: u64,
     /// Reads that went to the origin and filled the cache.
     pub origin: u64,
     /// Reads that went to the origin past the cache.
@@ -34,6 +36,10 @@ pub struct DatasetStats {
     pub bytes_served: u64,
     /// Bytes fetched from the origin.
     pub bytes_from_origin: u64,
+    /// Bytes fetched from other nodes.
+    pub bytes_from_peers: u64,
+    /// Bytes given to other nodes.
+    pub bytes_to_peers: u64,
     /// Requests sent to the origin.
     pub origin_requests: u64,
     /// Pieces evicted.
@@ -69,6 +75,7 @@ struct Served {
     prefetched: AtomicU64,
     substituted: AtomicU64,
     joined: AtomicU64,
+    peer: AtomicU64,
     origin: AtomicU64,
     bypass: AtomicU64,
     bytes: AtomicU64,
@@ -89,6 +96,8 @@ pub(super) struct Counters {
     served: [Served; STRIPES],
     pub(super) failed: AtomicU64,
     pub(super) bytes_from_origin: AtomicU64,
+    pub(super) bytes_from_peers: AtomicU64,
+    pub(super) bytes_to_peers: AtomicU64,
     pub(super) origin_requests: AtomicU64,
     pub(super) evicted_pieces: AtomicU64,
     pub(super) unkept_pieces: AtomicU64,
@@ -107,6 +116,7 @@ impl Counters {
             Source::Prefetched => &served.prefetched,
             Source::Substituted => &served.substituted,
             Source::Joined => &served.joined,
+            Source::Peer => &served.peer,
             Source::Origin => &served.origin,
             Source::Bypass => &served.bypass,
         };
@@ -131,11 +141,14 @@ impl Counters {
             prefetched: sum(|served| &served.prefetched),
             substituted: sum(|served| &served.substituted),
             joined: sum(|served| &served.joined),
+            peer: sum(|served| &served.peer),
             origin: sum(|served| &served.origin),
             bypass: sum(|served| &served.bypass),
             failed: self.failed.load(Relaxed),
             bytes_served: sum(|served| &served.bytes),
             bytes_from_origin: self.bytes_from_origin.load(Relaxed),
+            bytes_from_peers: self.bytes_from_peers.load(Relaxed),
+            bytes_to_peers: self.bytes_to_peers.load(Relaxed),
             origin_requests: self.origin_requests.load(Relaxed),
             evicted_pieces: self.evicted_pieces.load(Relaxed),
             unkept_pieces: self.unkept_pieces.load(Relaxed),

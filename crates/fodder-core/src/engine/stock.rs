@@ -3,6 +3,7 @@
 //! The shelf knows where bytes are, the policy who goes next; this is the only place where the two meet.
 
 use super::{
+    guest::Guests,
     hold::{Holds, Reason},
     job::{Note, Notices},
 };
@@ -44,6 +45,8 @@ pub(super) struct Stock {
     last_read: AtomicU64,
     /// Objects that the newest snapshot no longer has: first to go.
     retired: Mutex<Vec<ObjectSlot>>,
+    /// What is here and belongs to other nodes: next to go.
+    guests: Guests,
     evicted: AtomicU64,
 }
 
@@ -74,6 +77,7 @@ impl Stock {
             born: Instant::now(),
             last_read: AtomicU64::new(0),
             retired: Mutex::default(),
+            guests: Guests::default(),
             evicted: AtomicU64::new(0),
         }
     }
@@ -130,7 +134,8 @@ impl Stock {
     }
 
     /// A piece was written to the shelf.
-    pub(super) fn inserted(&self, piece: PieceId, bytes: u32) {
+    pub(super) fn inserted(&self, piece: PieceId, bytes: u32, is_guest: bool) {
+        self.guests.mark(piece, is_guest);
         self.policy.lock().inserted(piece.0, bytes);
         self.notices.leave([Note::Inserted(piece.0)]);
     }
@@ -164,6 +169,7 @@ impl Stock {
         self.forget(&left);
         self.policy.lock().removed(piece.0);
         self.holds.forget(piece.0);
+        self.guests.mark(piece, false);
         self.evicted.fetch_add(left.len() as u64, Relaxed);
         left.len() as u64
     }
@@ -189,6 +195,27 @@ impl Stock {
                 return true;
             }
         }
+    }
+
+    /// Finds out anew which pieces are guests, after other nodes have come or gone.
+    pub(super) fn recount_guests(&self, is_guest: impl Fn(PieceId) -> bool) {
+        for piece in self.shelf.pieces() {
+            self.guests.mark(piece, is_guest(piece));
+        }
+    }
+
+    /// Drops the next guest. False if there is none.
+    pub(super) fn evict_guest(&self) -> bool {
+        while let Some(guest) = self.guests.next() {
+            if self.evict(guest) > 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn has_guests(&self) -> bool {
+        !self.guests.is_empty()
     }
 
     pub(super) fn has_retired(&self) -> bool {
@@ -234,7 +261,7 @@ impl Stock {
 
     /// Bytes of memory its policy holds.
     pub(super) fn policy_memory_bytes(&self) -> usize {
-        self.policy.lock().memory_bytes()
+        self.policy.lock().memory_bytes() + self.guests.memory_bytes()
     }
 
     fn forget(&self, pieces: &[PieceId]) {
@@ -243,6 +270,7 @@ impl Stock {
             for piece in pieces {
                 policy.removed(piece.0);
                 self.holds.forget(piece.0);
+                self.guests.mark(*piece, false);
             }
             drop(policy);
             self.notices.leave(pieces.iter().map(|piece| Note::Evicted(piece.0)));

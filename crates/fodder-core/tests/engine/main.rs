@@ -10,6 +10,7 @@ mod flights;
 mod jobs;
 mod layouts;
 mod model;
+mod peers;
 mod ratios;
 mod readahead;
 mod share;

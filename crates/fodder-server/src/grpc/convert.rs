@@ -111,6 +111,7 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
     let DatasetStats { bytes_served, bytes_from_origin, origin_requests, evicted_pieces, .. } = stats;
     let DatasetStats { unkept_pieces, corrupt_pieces, prefetched, substituted, .. } = stats;
     let DatasetStats { given_planned, given_reordered, given_substituted, given_pads, fetched_ahead, .. } = stats;
+    let DatasetStats { peer, bytes_from_peers, bytes_to_peers, .. } = stats;
     let DatasetStats { readahead_bytes, readahead_used_bytes, readahead_wasted_bytes, .. } = stats;
     v1::DatasetStats {
         hits_mem,
@@ -136,6 +137,9 @@ fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
         readahead_bytes,
         readahead_used_bytes,
         readahead_wasted_bytes,
+        peer,
+        bytes_from_peers,
+        bytes_to_peers,
     }
 }
 

@@ -84,8 +84,9 @@ fn slowness(source: Source) -> u8 {
         Source::Prefetched => 3,
         Source::Substituted => 4,
         Source::Joined => 5,
-        Source::Origin => 6,
-        Source::Bypass => 7,
+        Source::Peer => 6,
+        Source::Origin => 7,
+        Source::Bypass => 8,
     }
 }
 

@@ -113,6 +113,7 @@ pub(crate) fn source_name(source: Source) -> &'static str {
         Source::Substituted => "substituted",
         Source::Joined => "joined",
         Source::Origin => "origin",
+        Source::Peer => "peer",
         Source::Bypass => "bypass",
     }
 }

@@ -346,6 +346,8 @@ struct DatasetStats {
     prefetched: u64,
     /// Reads answered from a tier, to a job that had asked for another item.
     substituted: u64,
+    /// Reads that were answered by other nodes.
+    peer: u64,
     /// Reads that went to the origin and filled the cache.
     origin: u64,
     /// Reads that went to the origin past the cache.
@@ -356,6 +358,10 @@ struct DatasetStats {
     bytes_served: u64,
     /// Bytes fetched from the origin.
     bytes_from_origin: u64,
+    /// Bytes fetched from other nodes.
+    bytes_from_peers: u64,
+    /// Bytes given to other nodes.
+    bytes_to_peers: u64,
     /// Requests sent to the origin.
     origin_requests: u64,
     /// Pieces evicted.

@@ -123,7 +123,7 @@ pub(super) async fn list(
     responses(
         (status = 200, description = "The bytes", content_type = "application/octet-stream",
             headers(("ETag" = String, description = "The object's version"),
-                ("X-Fodder-Source" = String, description = "tier_mem, tier_ssd, tier_hdd, prefetched, substituted, joined, origin or bypass"),
+                ("X-Fodder-Source" = String, description = "tier_mem, tier_ssd, tier_hdd, prefetched, substituted, joined, peer, origin or bypass"),
                 ("X-Fodder-Snapshot" = String, description = "The snapshot that was read"))),
         (status = 206, description = "The range"), (status = 304, description = "Not modified"),
         (status = 404, body = super::ProblemBody), (status = 412, body = super::ProblemBody),
@@ -157,7 +157,7 @@ pub(super) async fn object(
             headers(("X-Fodder-Asked" = u64, description = "The item that was asked for"),
                 ("X-Fodder-Served" = u64, description = "The item that is served"),
                 ("X-Fodder-Label" = u32, description = "Its class, where the layout has classes"),
-                ("X-Fodder-Source" = String, description = "tier_mem, tier_ssd, tier_hdd, prefetched, substituted, joined, origin or bypass"),
+                ("X-Fodder-Source" = String, description = "tier_mem, tier_ssd, tier_hdd, prefetched, substituted, joined, peer, origin or bypass"),
                 ("X-Fodder-Snapshot" = String, description = "The snapshot that was read"))),
         (status = 206, description = "The range"), (status = 304, description = "Not modified"),
         (status = 400, body = super::ProblemBody), (status = 404, body = super::ProblemBody),

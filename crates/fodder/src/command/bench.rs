@@ -51,6 +51,6 @@ fn misses(node: &NodeArgs) -> Result<u64> {
     block_on(async {
         let client = join::connect(node).await.context("--cached asks the node")?;
         let stats = client.list_datasets().await?.into_iter().filter_map(|dataset| dataset.stats);
-        Ok(stats.map(|stats| stats.joined + stats.origin + stats.bypass + stats.failed).sum())
+        Ok(stats.map(|stats| stats.joined + stats.peer + stats.origin + stats.bypass + stats.failed).sum())
     })
 }

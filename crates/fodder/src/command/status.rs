@@ -82,31 +82,38 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
         "cached_pieces": dataset.cached_pieces,
         "pieces": dataset.pieces,
         "explanation": (!dataset.explanation.is_empty()).then_some(&dataset.explanation),
-        "stats": {
-            "hits_mem": stats.hits_mem,
-            "hits_ssd": stats.hits_ssd,
-            "hits_hdd": stats.hits_hdd,
-            "prefetched": stats.prefetched,
-            "substituted": stats.substituted,
-            "joined": stats.joined,
-            "origin": stats.origin,
-            "bypass": stats.bypass,
-            "failed": stats.failed,
-            "bytes_served": stats.bytes_served,
-            "bytes_from_origin": stats.bytes_from_origin,
-            "origin_requests": stats.origin_requests,
-            "evicted_pieces": stats.evicted_pieces,
-            "unkept_pieces": stats.unkept_pieces,
-            "corrupt_pieces": stats.corrupt_pieces,
-            "given_planned": stats.given_planned,
-            "given_reordered": stats.given_reordered,
-            "given_substituted": stats.given_substituted,
-            "given_pads": stats.given_pads,
-            "fetched_ahead": stats.fetched_ahead,
-            "readahead_bytes": stats.readahead_bytes,
-            "readahead_used_bytes": stats.readahead_used_bytes,
-            "readahead_wasted_bytes": stats.readahead_wasted_bytes,
-        },
+        "stats": stats_json(&stats),
+    })
+}
+
+fn stats_json(stats: &v1::DatasetStats) -> Value {
+    json!({
+        "hits_mem": stats.hits_mem,
+        "hits_ssd": stats.hits_ssd,
+        "hits_hdd": stats.hits_hdd,
+        "prefetched": stats.prefetched,
+        "substituted": stats.substituted,
+        "joined": stats.joined,
+        "peer": stats.peer,
+        "origin": stats.origin,
+        "bypass": stats.bypass,
+        "failed": stats.failed,
+        "bytes_served": stats.bytes_served,
+        "bytes_from_origin": stats.bytes_from_origin,
+        "bytes_from_peers": stats.bytes_from_peers,
+        "bytes_to_peers": stats.bytes_to_peers,
+        "origin_requests": stats.origin_requests,
+        "evicted_pieces": stats.evicted_pieces,
+        "unkept_pieces": stats.unkept_pieces,
+        "corrupt_pieces": stats.corrupt_pieces,
+        "given_planned": stats.given_planned,
+        "given_reordered": stats.given_reordered,
+        "given_substituted": stats.given_substituted,
+        "given_pads": stats.given_pads,
+        "fetched_ahead": stats.fetched_ahead,
+        "readahead_bytes": stats.readahead_bytes,
+        "readahead_used_bytes": stats.readahead_used_bytes,
+        "readahead_wasted_bytes": stats.readahead_wasted_bytes,
     })
 }
 
@@ -146,7 +153,7 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     let percent = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
     let hits = stats.hits_mem + stats.hits_ssd + stats.hits_hdd;
     let ahead = stats.prefetched + stats.substituted;
-    let reads = hits + ahead + stats.joined + stats.origin + stats.bypass;
+    let reads = hits + ahead + stats.joined + stats.peer + stats.origin + stats.bypass;
     writeln!(text, "{}  {}", config.name, config.origin)?;
     writeln!(
         text,
@@ -200,6 +207,10 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
         human(stats.bytes_from_origin),
         stats.origin_requests
     )?;
+    if stats.bytes_from_peers + stats.bytes_to_peers > 0 {
+        let (from, to) = (human(stats.bytes_from_peers), human(stats.bytes_to_peers));
+        writeln!(text, "  peers   {} reads, {from} from other nodes, {to} to them", stats.peer)?;
+    }
     if stats.corrupt_pieces > 0 {
         writeln!(
             text,

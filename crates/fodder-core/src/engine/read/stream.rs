@@ -1,6 +1,6 @@
 //! Long reads: chunk by chunk, with some begun ahead of the one that is due.
 
-use super::{Part, REQUEST_BYTES, Waits};
+use super::{Manner, Part, REQUEST_BYTES, Waits};
 use crate::{
     Result,
     budget::Permit,
@@ -43,7 +43,7 @@ impl Dataset {
             end: range.end,
             under_way: VecDeque::new(),
             width: AHEAD.0,
-            jumps: pattern == Pattern::Jump,
+            manner: if pattern == Pattern::Jump { Manner::Jump } else { Manner::Plain },
         };
         Box::pin(stream::try_unfold(
             ahead,
@@ -60,7 +60,7 @@ struct Ahead {
     end: u64,
     under_way: VecDeque<(Range<u64>, VecDeque<Part>)>,
     width: usize,
-    jumps: bool,
+    manner: Manner,
 }
 
 impl Ahead {
@@ -97,7 +97,7 @@ impl Ahead {
     fn begin(&mut self, permit: Permit) {
         let range = self.next_chunk();
         self.next = range.end;
-        let parts = self.dataset.begin(self.object, range.clone(), permit, self.jumps);
+        let parts = self.dataset.begin(self.object, range.clone(), permit, self.manner);
         self.under_way.push_back((range, parts));
     }
 }

@@ -1,0 +1,114 @@
+//! Other nodes, as one more place between the tiers and the origin.
+//!
+//! The engine knows no members and no sockets: whoever joins a node to a cluster says through [`Peers`] whom to ask. A peer
+//! can only ever save a request to the origin: whatever it does instead of sending the right bytes, the origin is asked
+//! for the rest.
+
+mod give;
+mod supply;
+
+pub(super) use supply::Supply;
+
+use crate::{
+    Result,
+    id::{FileKey, PieceId},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use std::{fmt, ops::Range, sync::Arc};
+
+/// What is placed together: neighbouring pieces, so many bytes of an object. Every size of a piece divides it.
+pub const PARCEL_BYTES: u64 = 64 << 20;
+
+/// What an object may cost on disk beside its bytes: the rest of its last block, its name.
+const OBJECT_BYTES: u64 = 8 << 10;
+
+/// Bytes of one version of an object, as one node asks another for them.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What the dataset is called.
+    pub dataset: String,
+    /// The object's path.
+    pub path: String,
+    /// Which version of it: equal keys mean equal bytes.
+    pub key: FileKey,
+    /// Bytes of the whole object.
+    pub object_bytes: u64,
+    /// Which bytes; all of one parcel.
+    pub range: Range<u64>,
+    /// They are wanted for another node, which asked this one. Then only what others have in their tiers is of use.
+    pub for_peer: bool,
+}
+
+/// What a node is to a parcel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It fetches the bytes from the origin, for all, and keeps them.
+    Owner,
+    /// It keeps a copy that it takes from the owner.
+    Spare,
+    /// Others own it. It may keep a copy where there is room.
+    Guest,
+}
+
+/// The other nodes of a cluster.
+#[async_trait]
+pub trait Peers: fmt::Debug + Send + Sync {
+    /// Asks whoever has these bytes or fetches them for all, if that is another node and it can be asked; of what this
+    /// node owns, whoever may still have it from before. What comes has been compared with the sender's checksums, and
+    /// may end early. None: ask the origin.
+    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>>;
+
+    /// What this node is to an object's bytes at an offset.
+    fn role(&self, key: FileKey, offset: u64) -> Role;
+}
+
+impl super::Engine {
+    /// From now on these are asked before an origin is. Only the first call counts.
+    pub fn join(&self, peers: Arc<dyn Peers>) {
+        let _ = self.shared.peers.set(peers);
+    }
+
+    /// Other nodes have come or gone: what is cached may have other owners now.
+    pub async fn peers_changed(&self) -> Result<()> {
+        for dataset in self.datasets() {
+            let work = Arc::clone(&dataset);
+            dataset.shared.mind.run(move || work.recount_guests()).await?;
+        }
+        Ok(())
+    }
+}
+
+impl super::Dataset {
+    /// What this node is to a parcel; alone it owns everything.
+    fn role(&self, key: FileKey, offset: u64) -> Role {
+        self.shared.peers.get().map_or(Role::Owner, |peers| peers.role(key, offset))
+    }
+
+    /// Whether a piece belongs to other nodes.
+    pub(super) fn is_guest(&self, piece: PieceId) -> bool {
+        self.shared.peers.get().is_some_and(|peers| {
+            let (object, range) = self.piece_range(piece);
+            peers.role(self.objects.load().key(object), range.start) == Role::Guest
+        })
+    }
+
+    /// Whether a piece is kept only where there is room: it belongs to other nodes, and the dataset does not fit in here.
+    pub(super) fn is_mere_guest(&self, piece: PieceId) -> bool {
+        self.is_guest(piece) && !self.fits()
+    }
+
+    /// Whether all of the dataset has room in what it may hold on this node. Then it is all kept here, whoever owns it.
+    fn fits(&self) -> bool {
+        let snapshot = self.snapshot();
+        let bytes = snapshot.total_bytes() + u64::from(snapshot.object_count()) * OBJECT_BYTES;
+        self.stocks.iter().map(|(space, stock)| space.share_of(stock)).sum::<u64>() >= bytes
+    }
+
+    fn recount_guests(&self) {
+        for (_, stock) in &self.stocks {
+            stock.recount_guests(|piece| self.is_guest(piece));
+        }
+    }
+}
