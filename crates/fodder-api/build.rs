@@ -27,7 +27,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
     let files = protox::compile(
-        ["fodder/v1/node.proto", "fodder/v1/warm.proto", "fodder/v1/job.proto", "deepcache.proto"],
+        [
+            "fodder/v1/node.proto",
+            "fodder/v1/warm.proto",
+            "fodder/v1/job.proto",
+            "fodder/v1/cluster.proto",
+            "deepcache.proto",
+        ],
         [&root],
     )?;
     let mut builder = tonic_prost_build::configure().bytes(".").emit_rerun_if_changed(false);

@@ -77,6 +77,8 @@ struct Known {
     member: Member,
     /// When it was last heard here.
     heard_at: Option<Duration>,
+    /// The newest that was heard by its own voice.
+    voice: Option<(Incarnation, u64)>,
     /// When anybody last told something new of it.
     told_at: Duration,
 }
@@ -144,6 +146,9 @@ impl View {
         self.pass(now);
         if member.id == self.me.id {
             return Ok(self.hear_of_me(&member));
+        }
+        if voice == Voice::Own {
+            self.hear_voice(&member);
         }
         let known = self.others.get(&member.id).map(|known| known.member.moment());
         let gone = || self.gone.iter().find(|(id, _)| *id == member.id).map(|(_, moment)| *moment);
@@ -222,6 +227,18 @@ impl View {
         Heard::Double
     }
 
+    /// A member's own voice tells that it lives, also where others were quicker to pass on what it said later.
+    fn hear_voice(&mut self, member: &Member) {
+        let same_life = |known: &&mut Known| known.member.incarnation == member.incarnation;
+        if let Some(known) = self.others.get_mut(&member.id).filter(same_life)
+            && known.voice < Some(member.moment())
+        {
+            known.voice = Some(member.moment());
+            known.heard_at = Some(self.now);
+            known.told_at = self.now;
+        }
+    }
+
     /// Believes a member that may be believed.
     fn take(&mut self, member: Member, voice: Voice) {
         let now = self.now;
@@ -230,17 +247,15 @@ impl View {
             let lost = self.others.values_mut().filter(|known| known.member.address == member.address);
             lost.for_each(|known| known.heard_at = None);
         }
-        let before = self.others.remove(&member.id);
-        let heard_at = match voice {
-            Voice::Own => Some(now),
-            // Hearsay of a new life is no sign that the new one can be heard here.
-            Voice::Hearsay => before
-                .filter(|known| {
-                    known.member.incarnation == member.incarnation && known.member.address == member.address
-                })
-                .and_then(|known| known.heard_at),
+        // Hearsay of a new life, or of another address, is no sign that it can be heard here.
+        let same =
+            |known: &Known| known.member.incarnation == member.incarnation && known.member.address == member.address;
+        let before = self.others.remove(&member.id).filter(same);
+        let (heard_at, voice) = match voice {
+            Voice::Own => (Some(now), Some(member.moment())),
+            Voice::Hearsay => before.map_or((None, None), |known| (known.heard_at, known.voice)),
         };
-        self.others.insert(member.id, Known { member, heard_at, told_at: now });
+        self.others.insert(member.id, Known { member, heard_at, voice, told_at: now });
     }
 
     /// Makes room for one more. Who was only heard of makes room for who speaks.

@@ -2,8 +2,14 @@
 //!
 //! It only remembers; whoever opens doors and datasets tells it.
 
-use crate::icache::{Icache, IcacheConfig};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::{
+    cluster::membership::Joined,
+    icache::{Icache, IcacheConfig},
+};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
 /// What the doors of a node share.
 #[derive(Debug, Default)]
@@ -13,6 +19,7 @@ pub struct NodeState {
     /// What iCache's doors keep.
     pub(crate) icache: Icache,
     ready: AtomicBool,
+    cluster: OnceLock<Joined>,
 }
 
 /// Connections that are open, by door.
@@ -40,5 +47,14 @@ impl NodeState {
     /// Says that the datasets that were configured are open.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
+    }
+    /// The cluster that the node has joined.
+    pub fn cluster(&self) -> Option<&Joined> {
+        self.cluster.get()
+    }
+
+    /// Says that the node has joined a cluster. Only the first counts.
+    pub fn join(&self, joined: Joined) {
+        let _ = self.cluster.set(joined);
     }
 }

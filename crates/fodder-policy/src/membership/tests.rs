@@ -79,6 +79,17 @@ fn who_is_only_heard_of_is_not_counted_on_until_it_speaks() {
 }
 
 #[test]
+fn a_voice_counts_also_when_a_rumour_was_quicker_but_only_once() {
+    let mut view = view();
+    view.hear(said(1, 1, 5, State::Draining), Voice::Hearsay, SECOND).unwrap();
+    assert_eq!(view.hear(said(1, 1, 4, State::Serving), Voice::Own, SECOND), Ok(Heard::Old));
+    assert_eq!(state(&view, 1), "draining", "it lives, and what it said later counts");
+    wait(&mut view, SECOND * 7);
+    view.hear(said(1, 1, 4, State::Serving), Voice::Own, SECOND * 7).unwrap();
+    assert_eq!(state(&view, 1), "unreachable", "a recording is no voice");
+}
+
+#[test]
 fn one_that_somebody_hears_is_not_forgotten_by_who_cannot() {
     let mut view = view();
     for second in 1..8000 {

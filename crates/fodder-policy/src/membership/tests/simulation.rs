@@ -111,7 +111,8 @@ impl World {
             let now = self.clock(at);
             let Some(view) = &mut self.nodes[at].view else { continue };
             for (number, word) in words.into_iter().enumerate() {
-                let voice = if number == 0 { Voice::Own } else { Voice::Hearsay };
+                // Who is asked and answers was heard; who asks may not be reached the other way.
+                let voice = if number == 0 && answer.is_none() { Voice::Own } else { Voice::Hearsay };
                 assert_ne!(view.hear(word, voice, now), Ok(Heard::Double), "nobody has two identities");
             }
             if let Some(address) = answer {
@@ -233,7 +234,7 @@ fn schedule(seed: u64) {
 
 #[test]
 fn after_any_mischief_all_agree_nobody_is_lost_and_nobody_returns_from_the_dead() {
-    for seed in 0..2000 {
+    for seed in 0..1000 {
         schedule(seed);
     }
 }

@@ -1,0 +1,97 @@
+//! The machine that knows who is there, behind a lock, with the time; and the place where others look for changes.
+
+use super::{Member, Members, Patience, State};
+use fodder_policy::membership::{Heard, View, Voice};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::watch, time::Instant};
+
+/// Who is there, for all who hear and all who ask.
+#[derive(Debug)]
+pub(crate) struct Board {
+    view: Mutex<View>,
+    started: Instant,
+    news: watch::Sender<Arc<Members>>,
+}
+
+impl Board {
+    pub(crate) fn new(me: Member, patience: Patience) -> Arc<Self> {
+        let view = View::new(me, patience);
+        let news = watch::Sender::new(Arc::new(view.members()));
+        Arc::new(Self { view: Mutex::new(view), started: Instant::now(), news })
+    }
+
+    pub(crate) fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.news.subscribe()
+    }
+
+    /// Says something new about this node.
+    pub(super) fn say(&self, state: State) {
+        self.change(|view, _| view.say(state));
+    }
+
+    /// What to tell another.
+    pub(super) fn tell(&self, others: usize) -> Vec<Member> {
+        self.view.lock().tell(others)
+    }
+
+    /// Takes in what a member answered: its own word, then what it heard of others.
+    pub(super) fn answered(&self, words: Vec<Member>) {
+        self.take_in(words, Voice::Own);
+    }
+
+    /// Takes in what was heard of members, by others or by themselves: nobody knows yet whether they can be reached.
+    pub(super) fn told(&self, words: Vec<Member>) {
+        self.take_in(words, Voice::Hearsay);
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&self) {
+        self.change(|view, now| view.pass(now));
+    }
+
+    fn take_in(&self, words: Vec<Member>, first: Voice) {
+        self.change(|view, now| {
+            for (number, word) in words.into_iter().enumerate() {
+                let address = word.address.clone();
+                match view.hear(word, if number == 0 { first } else { Voice::Hearsay }, now) {
+                    Ok(Heard::Double) => tracing::warn!(
+                        address,
+                        "another node speaks with this node's identity: was the cache directory copied? Remove \
+                         identity.json from the copy"
+                    ),
+                    Ok(Heard::News | Heard::Old) => {}
+                    Err(refused) => tracing::debug!(address, %refused, "a word of a member is not believed"),
+                }
+            }
+        });
+    }
+
+    /// Changes the view, and tells those who wait if it then says something else.
+    fn change(&self, change: impl FnOnce(&mut View, Duration)) {
+        let mut view = self.view.lock();
+        change(&mut view, self.started.elapsed());
+        let members = view.members();
+        self.news.send_if_modified(|last| {
+            let news = !members.says_the_same(last);
+            if news {
+                log_changes(last, &members);
+                *last = Arc::new(members);
+            }
+            news
+        });
+    }
+}
+
+/// One line for whoever came, went or changed its state.
+fn log_changes(before: &Members, after: &Members) {
+    for seen in after.others() {
+        let state = seen.state();
+        if before.get(seen.member.id).is_none_or(|last| last.state() != state) {
+            tracing::info!(member = %seen.member.id, address = seen.member.address, state, "a member of the cluster");
+        }
+    }
+    for seen in before.others().filter(|seen| after.get(seen.member.id).is_none()) {
+        tracing::info!(member = %seen.member.id, address = seen.member.address, "a member left or was forgotten");
+    }
+}

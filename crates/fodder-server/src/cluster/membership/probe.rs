@@ -1,0 +1,128 @@
+//! Asking other members who they are and whether they live: one small gRPC call with a deadline.
+
+use super::{
+    Member, NodeId, Seal,
+    board::Board,
+    word::{OTHERS_TOLD, opened, sealed},
+};
+use fodder_api::v1::cluster_client::ClusterClient;
+use fodder_core::{Error, Result};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio_util::task::TaskTracker;
+use tonic::transport::{Channel, Endpoint};
+
+/// How another node's gRPC is connected to; it connects at its first use.
+pub type Dial = Arc<dyn Fn(&str) -> Result<Channel> + Send + Sync>;
+
+/// How long a member may take to answer.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// The largest answer.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Connects without TLS.
+pub fn plain(address: &str) -> Result<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|error| Error::Invalid(format!("{address:?} is not an address: {error}")))?;
+    Ok(endpoint.connect_timeout(DEADLINE).tcp_nodelay(true).connect_lazy())
+}
+
+/// One address that is asked again and again.
+struct Line {
+    client: ClusterClient<Channel>,
+    /// Who answered there last.
+    who: Option<NodeId>,
+    under_way: bool,
+}
+
+/// Asks members, one call at a time for each address.
+pub(super) struct Prober {
+    board: Arc<Board>,
+    seal: Seal,
+    dial: Dial,
+    lines: Mutex<BTreeMap<String, Line>>,
+}
+
+impl Prober {
+    pub(super) fn new(board: Arc<Board>, seal: Seal, dial: Dial) -> Arc<Self> {
+        Arc::new(Self { board, seal, dial, lines: Mutex::default() })
+    }
+
+    /// Asks everybody at these addresses and everybody known, without waiting for the answers.
+    pub(super) fn ask_all(self: &Arc<Self>, seeds: &BTreeSet<String>, tasks: &TaskTracker) {
+        for address in self.addresses(seeds) {
+            let Some(client) = self.begin(&address) else { continue };
+            let prober = Arc::clone(self);
+            tasks.spawn(async move { prober.ask(&address, client).await });
+        }
+    }
+
+    /// Tells everybody known, and waits until they have answered or are late.
+    pub(super) async fn tell_all(&self, within: Duration) {
+        let known = self.addresses(&BTreeSet::new());
+        let calls = known.iter().filter_map(|address| {
+            let client = self.begin(address)?;
+            Some(self.ask(address, client))
+        });
+        let _ = tokio::time::timeout(within, futures::future::join_all(calls)).await;
+    }
+
+    /// Whom to ask: the known where they say they are, and addresses where somebody else may be.
+    fn addresses(&self, seeds: &BTreeSet<String>) -> BTreeSet<String> {
+        let members = self.board.members().borrow().clone();
+        let mut addresses: BTreeSet<_> = members.others().map(|seen| seen.member.address.clone()).collect();
+        let mut lines = self.lines.lock();
+        lines.retain(|address, line| line.under_way || seeds.contains(address) || addresses.contains(address));
+        let answers_elsewhere = |address: &String| {
+            let who = lines.get(address).and_then(|line| line.who);
+            who.and_then(|id| members.get(id)).is_some_and(|seen| !seen.unreachable)
+        };
+        addresses.extend(seeds.iter().filter(|address| !answers_elsewhere(address)).cloned());
+        addresses.remove(&members.me().address);
+        addresses
+    }
+
+    /// The client of an address where no call is under way.
+    fn begin(&self, address: &str) -> Option<ClusterClient<Channel>> {
+        let mut lines = self.lines.lock();
+        if !lines.contains_key(address) {
+            let channel = (self.dial)(address)
+                .inspect_err(|error| tracing::warn!(address, %error, "a member cannot be asked"))
+                .ok()?;
+            let client = ClusterClient::new(channel).max_decoding_message_size(MAX_BYTES);
+            lines.insert(address.to_owned(), Line { client, who: None, under_way: false });
+        }
+        let line = lines.get_mut(address)?;
+        (!std::mem::replace(&mut line.under_way, true)).then(|| line.client.clone())
+    }
+
+    async fn ask(&self, address: &str, mut client: ClusterClient<Channel>) {
+        let message = sealed(&self.board.tell(OTHERS_TOLD), &self.seal);
+        let answer = tokio::time::timeout(DEADLINE, client.hello(message)).await;
+        let words = match answer {
+            Ok(Ok(answer)) => opened(answer.get_ref(), &self.seal).map_err(|error| error.to_string()),
+            Ok(Err(status)) => Err(status.message().to_owned()),
+            Err(_) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
+        };
+        let who = words.as_ref().ok().and_then(|words: &Vec<Member>| words.first()).map(|member| member.id);
+        if let Some(line) = self.lines.lock().get_mut(address) {
+            line.under_way = false;
+            line.who = who;
+        }
+        match words {
+            Ok(words) => self.board.answered(words),
+            Err(error) => tracing::debug!(address, error, "a member did not answer"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Prober {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prober").field("board", &self.board).finish_non_exhaustive()
+    }
+}

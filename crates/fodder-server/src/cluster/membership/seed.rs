@@ -1,0 +1,230 @@
+//! Where to look for other members, as people write it: `host:port`, a host alone, a name that stands for many addresses,
+//! or a list of hosts as Slurm writes them, such as `gpu[01-04,07]`.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+/// The port of a node's gRPC where none is given.
+const PORT: u16 = 18284;
+
+/// The most hosts that one list may stand for.
+const MAX_HOSTS: usize = 4096;
+
+/// How long all names may take to be looked up.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// A host and a port to look for members at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Seed {
+    host: String,
+    port: u16,
+}
+
+impl Seed {
+    /// All that a text stands for; or, in a sentence, why it stands for nothing. `port` is meant where none is written.
+    pub fn parse(text: &str, port: Option<u16>) -> Result<Vec<Self>, String> {
+        let port = port.unwrap_or(PORT);
+        let mut seeds = Vec::new();
+        for part in split(text)? {
+            let part = part.trim();
+            if part.is_empty() {
+                return Err(format!(
+                    "{text:?} has an empty place in its list: write HOST or HOST:PORT, with commas between"
+                ));
+            }
+            let (hosts, port) = with_port(part, port)?;
+            for host in expand(hosts)? {
+                check_host(&host)?;
+                seeds.push(Self { host, port });
+            }
+            if seeds.len() > MAX_HOSTS {
+                return Err(format!("{text:?} stands for more than {MAX_HOSTS} hosts"));
+            }
+        }
+        Ok(seeds)
+    }
+
+    /// The host, without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The same host at another port.
+    pub fn at_port(&self, port: u16) -> Self {
+        Self { host: self.host.clone(), port }
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Splits at commas that stand outside of brackets.
+fn split(text: &str) -> Result<Vec<&str>, String> {
+    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0u32);
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => {
+                depth = depth.checked_sub(1).ok_or_else(|| format!("{text:?} closes a bracket that it never opened"))?
+            }
+            ',' if depth == 0 => {
+                parts.push(&text[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err(format!("{text:?} opens a bracket that it never closes"));
+    }
+    parts.push(&text[begin..]);
+    Ok(parts)
+}
+
+/// A part's hosts and its port.
+fn with_port(part: &str, port: u16) -> Result<(&str, u16), String> {
+    // An IPv6 address without brackets has no port.
+    if part.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok((part, port));
+    }
+    match part.rsplit_once(':') {
+        Some((hosts, digits)) if !digits.contains(']') => match digits.parse() {
+            Ok(port) if port > 0 => Ok((hosts, port)),
+            _ => Err(format!("{digits:?} in {part:?} is not a port between 1 and 65535")),
+        },
+        _ => Ok((part, port)),
+    }
+}
+
+/// The hosts that a name with lists in brackets stands for, in the order written, as `scontrol show hostnames` has them.
+fn expand(hosts: &str) -> Result<Vec<String>, String> {
+    if let Some(address) = hosts.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
+        && address.contains(':')
+    {
+        return Ok(vec![address.to_owned()]);
+    }
+    let Some((before, rest)) = hosts.split_once('[') else { return Ok(vec![hosts.to_owned()]) };
+    let (list, after) =
+        rest.split_once(']').ok_or_else(|| format!("{hosts:?} opens a bracket that it never closes"))?;
+    let tails = expand(after)?;
+    let mut all = Vec::new();
+    for item in list.split(',') {
+        for number in numbers(item).ok_or_else(|| wrong_list(hosts, item))? {
+            all.extend(tails.iter().map(|tail| format!("{before}{number}{tail}")));
+            if all.len() > MAX_HOSTS {
+                return Err(format!("{hosts:?} stands for more than {MAX_HOSTS} hosts"));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn wrong_list(hosts: &str, item: &str) -> String {
+    format!("{item:?} in {hosts:?} is neither a number nor a range of them: write a list such as gpu[01-04,07]")
+}
+
+/// A number or a range of them, as wide as the first is written.
+fn numbers(item: &str) -> Option<impl Iterator<Item = String>> {
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.len() <= 9 && text.bytes().all(|c| c.is_ascii_digit());
+        digits.then(|| text.parse::<u32>().ok()).flatten()
+    };
+    let (first, last) = item.split_once('-').unwrap_or((item, item));
+    let (width, first, last) = (first.len(), number(first)?, number(last)?);
+    (first <= last).then(|| (first..=last).map(move |number| format!("{number:0width$}")))
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let named = !host.is_empty() && host.len() <= 253 && host.chars().all(good);
+    match named || host.parse::<std::net::Ipv6Addr>().is_ok() {
+        true => Ok(()),
+        false => Err(format!("{host:?} is not a host: write HOST, HOST:PORT, or a Slurm list such as gpu[01-04,07]")),
+    }
+}
+
+/// The addresses that seeds stand for now. Names that cannot be looked up leave what was known before.
+pub(super) async fn look_up(seeds: &[Seed], before: BTreeSet<String>) -> BTreeSet<String> {
+    let look_up = seeds.iter().map(|seed| tokio::net::lookup_host((seed.host.as_str(), seed.port)));
+    let Ok(found) = tokio::time::timeout(DEADLINE, futures::future::join_all(look_up)).await else {
+        tracing::warn!("the names of other nodes could not be looked up in time");
+        return before;
+    };
+    let mut addresses = BTreeSet::new();
+    let mut failed = false;
+    for (seed, found) in seeds.iter().zip(found) {
+        match found {
+            Ok(found) => addresses.extend(found.map(|address| address.to_string())),
+            Err(error) => {
+                tracing::debug!(%seed, %error, "the name of a node could not be looked up");
+                failed = true;
+            }
+        }
+    }
+    if failed {
+        addresses.extend(before);
+    }
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parsed(text: &str) -> Vec<String> {
+        Seed::parse(text, None).unwrap().iter().map(Seed::to_string).collect()
+    }
+
+    #[test]
+    fn hosts_are_written_with_or_without_a_port() {
+        assert_eq!(parsed("a"), ["a:18284"]);
+        assert_eq!(parsed("a:1, b.example.org ,10.0.0.1:2"), ["a:1", "b.example.org:18284", "10.0.0.1:2"]);
+        assert_eq!(parsed("::1,[fe80::1]:7,[::2]"), ["[::1]:18284", "[fe80::1]:7", "[::2]:18284"]);
+        assert_eq!(Seed::parse("a", Some(9)).unwrap()[0].to_string(), "a:9");
+    }
+
+    #[test]
+    fn a_slurm_list_stands_for_its_hosts() {
+        assert_eq!(parsed("gpu[01-04,07]:5"), ["gpu01:5", "gpu02:5", "gpu03:5", "gpu04:5", "gpu07:5"]);
+        assert_eq!(parsed("gpu[8-11]"), ["gpu8:18284", "gpu9:18284", "gpu10:18284", "gpu11:18284"]);
+        assert_eq!(parsed("gpu[098-101]x:1"), ["gpu098x:1", "gpu099x:1", "gpu100x:1", "gpu101x:1"]);
+        assert_eq!(parsed("r[1-2]n[1,3]:1,login:1"), ["r1n1:1", "r1n3:1", "r2n1:1", "r2n3:1", "login:1"]);
+    }
+
+    #[test]
+    fn what_stands_for_no_host_is_explained() {
+        for (text, why) in [
+            ("", "empty place"),
+            ("a,,b", "empty place"),
+            ("a:0", "not a port"),
+            ("a:http", "not a port"),
+            ("a b", "not a host"),
+            ("http://a:1", "not a host"),
+            ("gpu[1-", "never closes"),
+            ("gpu1-3]", "never opened"),
+            ("gpu[3-1]", "neither a number nor a range"),
+            ("gpu[a-b]", "neither a number nor a range"),
+            ("gpu[]", "neither a number nor a range"),
+            ("gpu[0-99999]", "more than 4096"),
+            ("gpu[0-99][0-99]", "more than 4096"),
+            ("gpu[0-9999999999]", "neither a number nor a range"),
+        ] {
+            let error = Seed::parse(text, None).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_cannot_be_looked_up_leaves_what_was_known() {
+        let seeds = Seed::parse("127.0.0.1:1,no-such-host.invalid:2", None).unwrap();
+        let before = BTreeSet::from(["10.0.0.9:2".to_owned()]);
+        let found = look_up(&seeds, before).await;
+        assert!(found.contains("127.0.0.1:1") && found.contains("10.0.0.9:2"), "{found:?}");
+    }
+}

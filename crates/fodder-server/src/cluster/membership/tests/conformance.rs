@@ -1,0 +1,83 @@
+//! The scenarios.
+
+use super::{
+    node::{Start, TestNode, Way, all_see},
+    *,
+};
+
+/// Three nodes that serve; all but the first know only the first.
+async fn three(way: &Way) -> [TestNode; 3] {
+    let first = Start::new(way, 1, &[]).run().await;
+    let second = Start::new(way, 2, &[first.address]).run().await;
+    let third = Start::new(way, 3, &[first.address]).run().await;
+    for node in [&first, &second, &third] {
+        node.announce(State::Serving).await;
+    }
+    all_see(&[&first, &second, &third], &["1 serving", "2 serving", "3 serving"]).await;
+    [first, second, third]
+}
+
+async fn all_come_to_see_all_and_what_they_say(way: Way) {
+    let nodes = three(&way).await;
+    let two = nodes[2].member(2).unwrap();
+    assert_eq!((two.zone.as_str(), two.capacity_bytes, two.versions), ("zone-2", 2000, VERSIONS));
+    assert_eq!(two.address, nodes[1].address.to_string());
+    nodes[1].announce(State::Draining).await;
+    all_see(&nodes.each_ref(), &["1 serving", "2 draining", "3 serving"]).await;
+    let members = nodes[0].joined.membership.members().borrow().clone();
+    assert_eq!(members.owners().map(|seen| seen.member.id.0).collect::<Vec<_>>(), [1, 3]);
+}
+
+async fn one_that_dies_is_unreachable_until_it_is_back_in_its_next_life(way: Way) {
+    let [first, second, third] = three(&way).await;
+    let address = third.address;
+    drop(third);
+    all_see(&[&first, &second], &["1 serving", "2 serving", "3 unreachable"]).await;
+    let again = Start { incarnation: 2, address, ..Start::new(&way, 3, &[first.address]) }.run().await;
+    all_see(&[&first, &second, &again], &["1 serving", "2 serving", "3 joining"]).await;
+    assert_eq!(first.member(3).unwrap().incarnation, Incarnation(2));
+}
+
+async fn one_that_leaves_is_gone_and_stays_gone(way: Way) {
+    let [first, second, third] = three(&way).await;
+    first.joined.membership.leave().await;
+    all_see(&[&second, &third], &["2 serving", "3 serving"]).await;
+    third.announce(State::Draining).await;
+    all_see(&[&second, &third], &["2 serving", "3 draining"]).await;
+}
+
+async fn a_stranger_neither_joins_nor_learns_who_is_there(way: Way) {
+    let nodes = three(&way).await;
+    let seeds: Vec<_> = nodes.iter().map(|node| node.address).collect();
+    let stranger = Start { token: "another", ..Start::new(&way, 9, &seeds) }.run().await;
+    // Somebody who joins after the stranger has begun, to know that there was time enough.
+    let fourth = Start::new(&way, 4, &[seeds[1]]).run().await;
+    let all = [&nodes[0], &nodes[1], &nodes[2], &fourth];
+    all_see(&all, &["1 serving", "2 serving", "3 serving", "4 joining"]).await;
+    assert_eq!(stranger.sees(), ["9 joining"]);
+}
+
+/// Every scenario, over one way of knowing the members.
+macro_rules! conforms {
+    ($way:ident, $start:expr, [$($scenario:ident),* $(,)?]) => {
+        mod $way {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $scenario() {
+                    super::$scenario($start).await;
+                }
+            )*
+        }
+    };
+    ($way:ident, $start:expr) => {
+        conforms!($way, $start, [
+            all_come_to_see_all_and_what_they_say,
+            one_that_dies_is_unreachable_until_it_is_back_in_its_next_life,
+            one_that_leaves_is_gone_and_stays_gone,
+            a_stranger_neither_joins_nor_learns_who_is_there,
+        ]);
+    };
+}
+
+conforms!(fixed, Way::Fixed);
