@@ -98,8 +98,11 @@ class Contest:
         return float(np.median(taken)) * 1e6
 
     def ahead(self, how: str, step_ms: str, seed: str) -> float:
-        """An epoch from an empty cache, each step computing for so long: percent of the time spent waiting, from the
-        second batch on."""
+        """An epoch from an empty cache: percent of the time that the loop waits for data, from the second batch on.
+
+        A step is a sleep, as the thread of a loop sees it when an accelerator computes. The last `next`, which finds no
+        more batches and ends the workers, is not waiting for data: time is measured until the loop asks for it.
+        """
         self.far.evict()
         dataset = self.fodder.torch.ItemDataset(self.far, as_tensor)
         if how == "plan":
@@ -116,9 +119,9 @@ class Contest:
             time.sleep(int(step_ms) / 1e3)
             asked = time.perf_counter()
             batch = next(batches, None)
-            waited += time.perf_counter() - asked
             if batch is None:
-                return 100 * waited / (time.perf_counter() - begun)
+                return 100 * waited / (asked - begun)
+            waited += time.perf_counter() - asked
 
 
 def main() -> None:

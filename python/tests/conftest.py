@@ -118,6 +118,14 @@ def data(tmp_path_factory) -> Data:
 
 
 @pytest.fixture(scope="session")
+def by_content(data):
+    """Which item bytes are, by the first of them."""
+    found = {content[:8]: index for index, content in enumerate(data.content)}
+    assert len(found) == len(data)
+    return found
+
+
+@pytest.fixture(scope="session")
 def node(data, tmp_path_factory):
     node = ServedNode(tmp_path_factory.mktemp("node") / "cache", str(data.folder), "--name", "pets")
     yield node

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import gc
-import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 
 import fodder
 import numpy as np
 import pytest
-from conftest import Data, is_running, wait_for
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -23,13 +17,6 @@ import fodder.torch as ft  # noqa: E402
 def id_of(view):
     """What a sample is known by in these tests: its first bytes."""
     return bytes(view[:8])
-
-
-@pytest.fixture(scope="module")
-def by_content(data):
-    found = {content[:8]: index for index, content in enumerate(data.content)}
-    assert len(found) == len(data)
-    return found
 
 
 def as_list(samples):
@@ -369,59 +356,6 @@ def test_selective_backprop_is_unbiased_and_prefers_high_losses():
     again = ft.SelectiveBackprop(beta=1.0, floor=0.1)
     again.load_state_dict(select.state_dict())
     assert torch.equal(again.chances(losses), select.chances(losses))
-
-
-def test_a_worker_that_is_killed_is_an_error_and_not_a_wait(pets):
-    loader = loader_of(pets, batch_size=2, num_workers=1)
-    with pytest.raises(RuntimeError, match="worker"):
-        for _ in loader:
-            for child in torch.multiprocessing.active_children():
-                os.kill(child.pid, signal.SIGKILL)
-    assert len(list(loader)) > 0
-
-
-@pytest.mark.parametrize("everyone", [False, True], ids=["the loop", "its workers too"])
-def test_ctrl_c_in_an_epoch_leaves_no_process_no_node_and_no_shared_memory(tmp_path, everyone):
-    data = Data(tmp_path / "data")
-    cache = tmp_path / "cache"
-    code = (
-        "import os, signal, torch, fodder, fodder.torch as ft\n"
-        # Whoever runs the tests in the background has it ignored.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def large(view): return torch.full((65536,), view[0])\n"
-        f"origin = 'throttled:latency=50ms:{data.folder}'\n"
-        f"dataset = ft.ItemDataset(origin, large, cache_dir={str(cache)!r}, cache_size='32MiB')\n"
-        "loader = ft.Loader(dataset, batch_size=2, num_workers=2)\n"
-        "for number, batch in enumerate(loader):\n"
-        "    if number == 3: print('now', flush=True)\n"
-        "    if number >= 3: signal.pause()\n"
-    )
-    before = set(os.listdir("/dev/shm"))
-    started = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert started.stdout.readline() == "now\n", started.stderr.read()
-    members = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and group_of(pid) == started.pid]
-    # A terminal tells the whole group.
-    os.killpg(started.pid, signal.SIGINT) if everyone else os.kill(started.pid, signal.SIGINT)
-    _, said = started.communicate(timeout=60)
-    assert "KeyboardInterrupt" in said and started.returncode != 0, said
-    assert len(members) == 3
-    wait_for("the workers to end", lambda: not any(is_running(pid) for pid in members))
-    pid = json.loads((cache / "LOCK").read_text())["pid"]
-    wait_for("the node to end with its last user", lambda: not is_running(pid))
-    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("torch")]
-
-
-def group_of(pid):
-    try:
-        return os.getpgid(int(pid))
-    except ProcessLookupError:
-        return None
 
 
 def test_settings_that_mean_nothing_are_refused(pets):

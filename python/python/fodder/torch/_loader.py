@@ -21,6 +21,7 @@ from torch.utils.data import default_collate
 
 from fodder import errors
 from fodder._fodder import Plan
+from fodder.torch._ahead import take_ahead
 from fodder.torch._audit import Audit
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
@@ -293,16 +294,28 @@ class Loader:
         total = self._batches(plan)
         self._tickets.tickets = lambda: (self._ticket(plan, first, left, number) for number in range(first, total))
         batches = iter(self._loader)
-        while True:
-            asked = time.perf_counter()
-            parcel = next(batches, None)
-            now = time.perf_counter()
-            self.waited_s += now - asked
-            self.elapsed_s = now - begun
-            if parcel is None:
-                return
-            self._take(plan, parcel)
-            yield parcel.data
+        ahead = take_ahead(batches, self._acknowledge)
+        try:
+            while True:
+                asked = time.perf_counter()
+                parcel = next(batches if ahead is None else ahead, None)
+                now = time.perf_counter()
+                self.waited_s += now - asked
+                self.elapsed_s = now - begun
+                if parcel is None:
+                    return
+                self._take(plan, parcel)
+                if ahead is None:
+                    self._acknowledge()
+                else:
+                    ahead.taken(parcel)
+                yield parcel.data
+        finally:
+            if ahead is not None:
+                ahead.close()
+            if getattr(batches, "_shutdown", False):
+                # Also of workers that were to persist, if one was killed.
+                self._loader._iterator = None
 
     def _ticket(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, number: int) -> Ticket:
         ids = pads = None
@@ -326,8 +339,6 @@ class Loader:
             self._seat.job = None
         if self._seat.job is not None:
             self._unacknowledged.append(parcel.number)
-            if len(self._unacknowledged) >= _ACKNOWLEDGED:
-                self._flush()
 
     def _finish(self, plan: Plan) -> None:
         """The epoch is over."""
@@ -372,6 +383,10 @@ class Loader:
             self._seat.job = None
         except (errors.Unavailable, errors.Invalid) as error:
             self._warn(f"the node was not told: {error}")
+
+    def _acknowledge(self) -> None:
+        if len(self._unacknowledged) >= _ACKNOWLEDGED:
+            self._flush()
 
     def _flush(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, []
