@@ -28,6 +28,11 @@
 //!  12 LEASE_OBJECT  16 object                                                                  -> LEASE
 //!  13 DESCRIBE 16 object                                                                       -> OBJECT
 //!  14 TOUCH    16 objects ... (at most 4,096)                                                  no reply
+//!  15 GIVE     16 offset u64  24 length u64  32 key [16]  48 flags u8 (1: only what is held, 2: in the owner's place)
+//!              49 zero u8  50 bytes of the name u16  52 dataset utf-8  .. path utf-8           -> COMING ..., PART ...
+//!  16 MEET     16 nonce [16]                                                                   -> MET
+//!  17 PROVE    16 proof [32]                                                                   -> DONE
+//!  18 TAKE     as GIVE                                                                         -> COMING ..., DONE
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
@@ -47,7 +52,16 @@
 //!              and behind the name of a link (from version 3 on; else it is what it leads to):
 //!              0 modified i64  8 bytes of the target u16  10 target utf-8
 //!   8 OBJECT   16 cached bytes u64  24 version utf-8; `source` is the tier that has all of it
+//!   9 PART     16 crc-32c of the bytes u32  20 zero u32  24 offset u64  32 end of the answer u64  40 object's size u64
+//!              48 bytes
+//!  10 MET      16 nonce [16]  32 proof [32]
+//!  11 COMING
 //! ```
+//!
+//! Requests 15 to 18 are what nodes of a cluster say to each other, from version 4 on. Where the cluster has a token, each
+//! side proves that it knows it before anything is given: a proof is a keyed BLAKE3 hash of `node` or `peer` and both
+//! nonces. A GIVE is answered from the node's tiers, or, if the node owns the bytes, through its own fetch, else with
+//! `NotFound`; COMING is said at once and again while the node waits.
 //!
 //! `source` is a number of [`Source`](crate::Source), `delivery` one of [`Delivery`](crate::Delivery), `status` one of
 //! [`ErrorCode`](crate::v1::ErrorCode), `index` the place of the item in the answer. Flags: 1 there is a label; 2 the
@@ -74,8 +88,9 @@ mod socket;
 pub use batch::{Batch, BatchItem, Room};
 pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
-    BadFrame, BatchHead, EntriesHead, Entry, Flags, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, LinkInfo,
-    ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, ReplyHead, Request, RequestHead, TargetRef,
+    BadFrame, BatchHead, EntriesHead, Entry, Flags, Give, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, LinkInfo,
+    MetHead, ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, PartHead, ReplyHead, Request, RequestHead,
+    TargetRef, checksum,
 };
 pub use lease::{Lease, LeaseCache, Leased};
 pub use socket::{Socket, ask_on_signal};
@@ -84,7 +99,10 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 3);
+pub const VERSIONS: (u16, u16) = (2, 4);
+
+/// The first version in which nodes give each other bytes.
+pub const GIVES_SINCE: u16 = 4;
 
 /// The first version that tells which entries of a directory are symbolic links.
 pub const LINKS_SINCE: u16 = 3;

@@ -1,9 +1,10 @@
 //! The framed door: a thread for each connection with blocking I/O, so that a warm item never changes thread.
 //!
-//! `connection` speaks the protocol, `job` gives jobs their batches, `output` is what is about to be sent, `lease` the
+//! `connection` speaks the protocol, `job` gives jobs their batches, `give` other nodes their bytes, `output` is what is about to be sent, `lease` the
 //! cache files a client holds.
 
 mod connection;
+mod give;
 mod job;
 mod lease;
 mod object;

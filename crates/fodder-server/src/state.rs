@@ -3,11 +3,11 @@
 //! It only remembers; whoever opens doors and datasets tells it.
 
 use crate::{
-    cluster::membership::Joined,
+    cluster::{Peering, membership::Joined},
     icache::{Icache, IcacheConfig},
 };
 use std::sync::{
-    OnceLock,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -20,6 +20,7 @@ pub struct NodeState {
     pub(crate) icache: Icache,
     ready: AtomicBool,
     cluster: OnceLock<Joined>,
+    peering: OnceLock<Arc<Peering>>,
 }
 
 /// Connections that are open, by door.
@@ -39,6 +40,16 @@ impl NodeState {
         Self { icache: Icache::new(icache), ..Self::default() }
     }
 
+    /// From now on the node gives bytes to the others of its cluster. Only the first call counts.
+    pub fn share(&self, peering: Arc<Peering>) {
+        let _ = self.peering.set(peering);
+    }
+
+    /// The node's dealings with the others of its cluster, if it is in one.
+    pub fn peering(&self) -> Option<&Arc<Peering>> {
+        self.peering.get()
+    }
+
     /// Whether the datasets that were configured are open.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
@@ -48,6 +59,7 @@ impl NodeState {
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
+
     /// The cluster that the node has joined.
     pub fn cluster(&self) -> Option<&Joined> {
         self.cluster.get()

@@ -1,11 +1,13 @@
 //! Frames to bytes and back: pure functions over slices. Nothing here reads, writes or allocates by what a length says.
 
+mod give;
 mod object;
 mod reply;
 mod request;
 
 pub(super) use request::{pack, pack_objects};
 pub use {
+    give::{Give, MetHead, PartHead, checksum},
     object::{EntriesHead, Entry, LinkInfo, ObjectId, ObjectInfo},
     reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, ReplyHead},
     request::{Ids, ObjectIds, Request, RequestHead, TargetRef},

@@ -7,6 +7,7 @@
 mod give;
 mod supply;
 
+pub use give::Asked;
 pub(super) use supply::Supply;
 
 use crate::{

@@ -7,7 +7,7 @@ use fodder_core::{
     Dataset, Error, Result,
     engine::{
         Source,
-        peer::{Peers, Role, Wanted},
+        peer::{Asked, Peers, Role, Wanted},
     },
     id::FileKey,
 };
@@ -124,8 +124,8 @@ async fn a_node_gives_what_it_owns_and_nothing_that_it_would_have_to_ask_for() {
         let key = dataset.objects().key(object);
         assert_eq!(dataset.known_to_peers(path, key).unwrap(), object);
         assert!(matches!(dataset.known_to_peers(path, FileKey([7; 16])), Err(Error::Stale(_))));
-        assert!(matches!(given(&dataset, path, true).await, Err(Error::NotFound(_))), "nothing is held yet");
-        match given(&dataset, path, false).await {
+        assert!(matches!(given(&dataset, path, Asked::AsHolder).await, Err(Error::NotFound(_))), "nothing is held yet");
+        match given(&dataset, path, Asked::AsOwner).await {
             Ok(given) => {
                 assert!(!even(key) && given == *bytes);
                 owned += 1;
@@ -139,11 +139,11 @@ async fn a_node_gives_what_it_owns_and_nothing_that_it_would_have_to_ask_for() {
     assert_eq!(dataset.stats().bytes_to_peers, owned * (2 * MIB as u64 + 5));
 }
 
-async fn given(dataset: &Arc<Dataset>, path: &str, only_held: bool) -> Result<Vec<u8>> {
+async fn given(dataset: &Arc<Dataset>, path: &str, asked: Asked) -> Result<Vec<u8>> {
     let object = dataset.snapshot().lookup(path).unwrap();
-    let replies = dataset.give(object, 0..dataset.objects().size(object), only_held);
+    let replies = dataset.give(object, 0..dataset.objects().size(object), asked);
     let replies: Vec<_> = replies.try_collect().await?;
-    assert!(only_held || replies.len() >= 2, "it comes piece by piece");
+    assert!(replies.len() >= 2, "it comes piece by piece");
     Ok(replies.iter().flat_map(|reply| reply.segments.concat()).collect())
 }
 

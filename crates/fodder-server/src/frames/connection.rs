@@ -5,6 +5,7 @@
 
 use super::{
     Door,
+    give::Acquaintance,
     lease::{Fetch, Leases},
     output::{Output, PART_BYTES, error_head, text_of},
 };
@@ -66,6 +67,8 @@ pub(super) struct Connection {
     opens: HashMap<u32, Open>,
     next_handle: u32,
     pub(super) leases: Leases,
+    /// Who the other side is, if it is a node.
+    pub(super) acquaintance: Acquaintance,
     /// The body of the request, used again.
     body: Vec<u8>,
     /// The items of the answer, used again.
@@ -82,6 +85,7 @@ impl Connection {
             opens: HashMap::new(),
             next_handle: 1,
             leases: Leases::default(),
+            acquaintance: Acquaintance::default(),
             body: Vec::new(),
             list: Vec::new(),
         }
@@ -217,6 +221,10 @@ impl Connection {
             Request::Describe { object } => {
                 self.opened(&head).and_then(|open| self.describe(head.request, &open.0, object))
             }
+            Request::Meet { nonce } => self.meet(head.request, nonce),
+            Request::Prove { proof } => self.prove(head.request, proof),
+            Request::Give(asked) => self.give(head.request, asked),
+            Request::Take(asked) => self.take(head.request, asked),
             Request::Next { batch, acknowledged } => {
                 self.opened(&head).and_then(|open| self.next_batch(head.request, open.0, batch, acknowledged))
             }
@@ -231,7 +239,7 @@ impl Connection {
         }
     }
 
-    fn done(&mut self, request: u32) -> Result<(), End> {
+    pub(super) fn done(&mut self, request: u32) -> Result<(), End> {
         Ok(self.output.frame(&mut self.socket, &ReplyHead::new(Kind::Done, request, 0), &[])?)
     }
 

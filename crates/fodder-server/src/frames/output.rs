@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use fodder_api::{
-    frames::{Flags, ItemHead, Kind, ReplyHead, Socket},
+    frames::{Flags, ItemHead, Kind, PartHead, ReplyHead, Socket},
     v1,
 };
 use fodder_core::{Error, engine::Source};
@@ -67,6 +67,15 @@ impl Output {
     pub(super) fn commit(&mut self, request: u32, part: &Part, source: Source, length: usize) {
         let head = item_heads(request, part, part.offset, source, length);
         self.buffer[self.used..self.used + HEAD_BYTES].copy_from_slice(&head);
+        self.used += HEAD_BYTES + length;
+    }
+
+    /// Puts heads before the bytes for another node that were put into [`Output::room`].
+    pub(super) fn commit_part(&mut self, request: u32, part: &PartHead, length: usize) {
+        let head = ReplyHead::new(Kind::Part, request, PartHead::BYTES + length);
+        let heads = &mut self.buffer[self.used..self.used + HEAD_BYTES];
+        heads[..ReplyHead::BYTES].copy_from_slice(&head.encode());
+        heads[ReplyHead::BYTES..].copy_from_slice(&part.encode());
         self.used += HEAD_BYTES + length;
     }
 

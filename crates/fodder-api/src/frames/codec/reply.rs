@@ -1,6 +1,6 @@
 //! What a node answers.
 
-use super::{EntriesHead, Result, bad, u32_at, u64_at};
+use super::{EntriesHead, MetHead, PartHead, Result, bad, u32_at, u64_at};
 use crate::{Delivery, Source, frames::MAX_REPLY_BYTES, v1::ErrorCode};
 
 /// What a reply frame is.
@@ -23,6 +23,12 @@ pub enum Kind {
     Entries = 7,
     /// What is known of an object.
     Object = 8,
+    /// Bytes for another node.
+    Part = 9,
+    /// The node's half of a greeting between nodes.
+    Met = 10,
+    /// The bytes will come: the node waits for them itself.
+    Coming = 11,
 }
 
 /// Flags of a reply.
@@ -94,6 +100,9 @@ impl ReplyHead {
             6 => Kind::Batch,
             7 => Kind::Entries,
             8 => Kind::Object,
+            9 => Kind::Part,
+            10 => Kind::Met,
+            11 => Kind::Coming,
             _ => return bad("a reply that this version does not know"),
         };
         let least = match kind {
@@ -103,7 +112,9 @@ impl ReplyHead {
             Kind::Batch => BatchHead::BYTES,
             Kind::Entries => EntriesHead::BYTES,
             Kind::Object => ObjectHead::BYTES,
-            Kind::Done | Kind::Error => 0,
+            Kind::Part => PartHead::BYTES,
+            Kind::Met => MetHead::BYTES,
+            Kind::Done | Kind::Error | Kind::Coming => 0,
         };
         if (body_bytes as usize) < least || bytes[11] > 7 {
             return bad("a reply cut short");

@@ -1,6 +1,6 @@
 //! What a client asks.
 
-use super::{ObjectId, Result, bad, u32_at, u64_at};
+use super::{Give, ObjectId, Result, bad, u32_at, u64_at};
 use crate::{
     MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Target,
     frames::{MAX_LEASES, MAX_REQUEST_BYTES, MAX_TOUCHED},
@@ -21,6 +21,10 @@ pub(super) const LIST: u8 = 11;
 pub(super) const LEASE_OBJECT: u8 = 12;
 pub(super) const DESCRIBE: u8 = 13;
 pub(super) const TOUCH: u8 = 14;
+pub(super) const GIVE: u8 = 15;
+pub(super) const MEET: u8 = 16;
+pub(super) const PROVE: u8 = 17;
+pub(super) const TAKE: u8 = 18;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +60,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=TOUCH).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=TAKE).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -226,10 +230,24 @@ pub enum Request<'a> {
         /// Which.
         objects: ObjectIds<'a>,
     },
+    /// Asks for bytes, as one node asks another.
+    Give(Give<'a>),
+    /// Begins to prove that both sides know the cluster's token.
+    Meet {
+        /// Random bytes.
+        nonce: [u8; 16],
+    },
+    /// Proves it.
+    Prove {
+        /// The proof.
+        proof: [u8; 32],
+    },
+    /// Tells a node that it owns bytes which the sender holds: it may fetch them, and answers when it has them or will not.
+    Take(Give<'a>),
 }
 
 /// A path or a name: text of a bounded length.
-fn text(bytes: &[u8], most: usize) -> Result<&str> {
+pub(super) fn text(bytes: &[u8], most: usize) -> Result<&str> {
     if bytes.len() > most {
         return bad(format!("a path or name of {} bytes, and {most} are allowed", bytes.len()));
     }
@@ -307,6 +325,10 @@ impl<'a> Request<'a> {
             LEASE_OBJECT => Self::LeaseObject { object: object(body)? },
             DESCRIBE => Self::Describe { object: object(body)? },
             TOUCH => Self::Touch { objects: ObjectIds::decode(body)? },
+            GIVE => Self::Give(Give::decode(body)?),
+            MEET => Self::Meet { nonce: body.try_into().or_else(|_| bad("a meet cut short or too long"))? },
+            PROVE => Self::Prove { proof: body.try_into().or_else(|_| bad("a proof cut short or too long"))? },
+            TAKE => Self::Take(Give::decode(body)?),
             _ => return bad("a request that this version does not know"),
         })
     }
@@ -397,6 +419,22 @@ impl<'a> Request<'a> {
             Self::Touch { objects } => {
                 out.extend_from_slice(objects.0);
                 TOUCH
+            }
+            Self::Give(give) => {
+                give.encode(out);
+                GIVE
+            }
+            Self::Meet { nonce } => {
+                out.extend_from_slice(nonce);
+                MEET
+            }
+            Self::Prove { proof } => {
+                out.extend_from_slice(proof);
+                PROVE
+            }
+            Self::Take(give) => {
+                give.encode(out);
+                TAKE
             }
         };
         let body_bytes = (out.len() - start - RequestHead::BYTES) as u32;

@@ -38,6 +38,10 @@ proptest! {
         let objects = pack_objects(&[ObjectId { slot: rank, key: [9; 16] }; 3], &mut touched);
         let (item, offset, length) = numbers;
         let batch = BatchRequest { job: JobId(item), epoch: offset, rank, number: length, count: handle };
+        let give = Give {
+            dataset: &name, path: &path, key: [3; 16], offset: offset / 2, length: length / 2 + 1, only_held: true,
+            stand_in: false,
+        };
         for request in [
             Request::Open { dataset: &name, snapshot },
             Request::Close,
@@ -55,6 +59,10 @@ proptest! {
             },
             Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
             Request::Touch { objects },
+            Request::Give(give),
+            Request::Take(Give { only_held: false, stand_in: true, ..give }),
+            Request::Meet { nonce: snapshot.unwrap_or_default() },
+            Request::Prove { proof: [number as u8; 32] },
             Request::Describe { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
             Request::Read {
                 target: TargetRef::Object(ObjectId { slot: rank, key: [7; 16] }), offset, length, reader: 0,
@@ -70,12 +78,12 @@ proptest! {
     #[test]
     fn heads_are_decoded_as_they_were_encoded(
         numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
-        kind in 1u8..=8, source in 0i32..=8, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        kind in 1u8..=11, source in 0i32..=9, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
         snapshot: [u8; 16],
     ) {
         let [asked, served, size, lease, object_bytes, offset] = numbers;
         let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error, Kind::Batch, Kind::Entries,
-            Kind::Object];
+            Kind::Object, Kind::Part, Kind::Met, Kind::Coming];
         let head = ReplyHead {
             body_bytes: body,
             request,
@@ -92,6 +100,10 @@ proptest! {
         assert_eq!(LeaseHead::decode(&lease.encode()), lease);
         let batch = BatchHead { items: index };
         assert_eq!(BatchHead::decode(&batch.encode()), batch);
+        let part = PartHead { crc: label, offset, end: size, object_bytes };
+        assert_eq!(PartHead::decode(&part.encode()), part);
+        let met = MetHead { nonce: snapshot, proof: [index as u8; 32] };
+        assert_eq!(MetHead::decode(&met.encode()), met);
         let object = ObjectHead { cached_bytes: size };
         assert_eq!(ObjectHead::decode(&object.encode()), object);
         let entries = EntriesHead { snapshot, count: index, end: flags.0 };
@@ -105,7 +117,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
     ) {
         let _ = Request::decode(op, &bytes);
-        let _ = Request::decode(op % 15, &bytes);
+        let _ = Request::decode(op % 19, &bytes);
         let _ = Entry::decode(&mut bytes.as_slice());
         let _ = RequestHead::decode(&head);
         let _ = ReplyHead::decode(&head);

@@ -1,7 +1,7 @@
 //! What this node gives to another: from its tiers, or, for what it owns, from one flight to the origin. Never from a third
 //! node, so there are no circles, also when two nodes disagree about who owns what.
 
-use super::Role;
+use super::{Role, Wanted};
 use crate::{
     Error, Result,
     engine::{
@@ -16,6 +16,17 @@ use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
+
+/// As what another node asks this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// As the owner of the bytes.
+    AsOwner,
+    /// In the place of the owner, which does not answer.
+    InOwnersPlace,
+    /// For what it holds, and nothing else.
+    AsHolder,
+}
 
 impl Dataset {
     /// The object that a peer means, if this node knows that version of it.
@@ -42,26 +53,93 @@ impl Dataset {
         self: &Arc<Self>,
         object: ObjectSlot,
         range: Range<u64>,
-        only_held: bool,
+        asked: Asked,
     ) -> BoxStream<'static, Result<Reply>> {
-        if let Err(error) = self.may_give(object, &range, only_held) {
+        if let Err(error) = self.may_give(object, &range, asked) {
             return Box::pin(stream::once(async { Err(error) }));
         }
-        let giving = Giving { dataset: Arc::clone(self), object, left: range, parts: VecDeque::new() };
+        let giving = Giving { dataset: Arc::clone(self), object, left: range, parts: VecDeque::new(), counts: true };
         Box::pin(stream::try_unfold(giving, |mut giving| async move {
             Ok(giving.next().await?.map(|reply| (reply, giving)))
         }))
     }
 
-    fn may_give(&self, object: ObjectSlot, range: &Range<u64>, only_held: bool) -> Result<()> {
-        self.check(object, range)?;
+    /// Fetches what this node owns and another holds, and says when it is here or will not be. [`Error::NotFound`] if it
+    /// does not own it.
+    pub async fn take(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<()> {
+        self.check(object, &range)?;
         let objects = self.objects();
-        if !only_held && self.role(objects.key(object), range.start) == Role::Owner {
+        if self.role(objects.key(object), range.start) == Role::Guest {
+            let path = objects.path(object);
+            return Err(Error::NotFound(format!("this node does not own those bytes of {path:?}")));
+        }
+        let pieces = self.pieces_in(object, &range);
+        if pieces.clone().all(|piece| self.holds(PieceId(piece))) {
             return Ok(());
         }
+        // Not counted as a read: nobody here has asked for it.
+        let mut giving =
+            Giving { dataset: Arc::clone(self), object, left: range, parts: VecDeque::new(), counts: false };
+        while giving.next().await?.is_some() {}
+        self.flights.landed_all(pieces).await;
+        Ok(())
+    }
+
+    /// What is held here and belongs to other nodes: ranges of one parcel, and of one request, each.
+    pub async fn held_for_others(self: &Arc<Self>) -> Result<Vec<Wanted>> {
+        let dataset = Arc::clone(self);
+        self.shared.mind.run(move || dataset.held_for_others_now()).await
+    }
+
+    fn held_for_others_now(&self) -> Vec<Wanted> {
+        let (objects, snapshot, name) = (self.objects(), self.snapshot(), &self.config().name);
+        let piece_bytes = u64::from(objects.piece_bytes());
+        let mut all: Vec<Wanted> = Vec::new();
+        for object in snapshot.objects() {
+            let (key, size, first) = (objects.key(object), objects.size(object), objects.first_piece(object).0);
+            let mut open: Option<Range<u64>> = None;
+            let mut close = |range: Option<Range<u64>>| {
+                let wanted = |range| Wanted {
+                    dataset: name.clone(),
+                    path: objects.path(object),
+                    key,
+                    object_bytes: size,
+                    range,
+                    for_peer: false,
+                };
+                all.extend(range.map(wanted));
+            };
+            for index in 0..size.div_ceil(piece_bytes) {
+                let piece = PieceId(first + index as u32);
+                let range = index * piece_bytes..((index + 1) * piece_bytes).min(size);
+                let goes_on = range.start % REQUEST_BYTES != 0;
+                if !self.holds(piece) || !self.is_guest(piece) {
+                    close(open.take());
+                } else if let Some(open) = open.as_mut().filter(|_| goes_on) {
+                    open.end = range.end;
+                } else {
+                    close(open.replace(range));
+                }
+            }
+            close(open);
+        }
+        all
+    }
+
+    fn pieces_in(&self, object: ObjectSlot, range: &Range<u64>) -> Range<u32> {
+        let objects = self.objects.load();
         let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
-        let mut pieces = range.start / piece_bytes..range.end.div_ceil(piece_bytes);
-        if pieces.all(|piece| self.holds(PieceId(first + piece as u32))) {
+        first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32
+    }
+
+    fn may_give(&self, object: ObjectSlot, range: &Range<u64>, asked: Asked) -> Result<()> {
+        self.check(object, range)?;
+        let objects = self.objects();
+        let owns = || self.role(objects.key(object), range.start) == Role::Owner;
+        if asked == Asked::InOwnersPlace || asked == Asked::AsOwner && owns() {
+            return Ok(());
+        }
+        if self.pieces_in(object, range).all(|piece| self.holds(PieceId(piece))) {
             return Ok(());
         }
         let path = objects.path(object);
@@ -76,6 +154,8 @@ struct Giving {
     /// What has not been begun.
     left: Range<u64>,
     parts: VecDeque<Part>,
+    /// Whether it goes to a peer.
+    counts: bool,
 }
 
 impl Giving {
@@ -96,8 +176,10 @@ impl Giving {
         behind.into_iter().for_each(|part| self.parts.push_front(part));
         let mut waits = Waits::of(Manner::Peer);
         let reply = dataset.gather(self.object, VecDeque::from([first]), &mut waits).await?;
-        let bytes = reply.segments.iter().map(|segment| segment.len() as u64).sum();
-        dataset.counters.bytes_to_peers.fetch_add(bytes, Relaxed);
+        if self.counts {
+            let bytes = reply.segments.iter().map(|segment| segment.len() as u64).sum();
+            dataset.counters.bytes_to_peers.fetch_add(bytes, Relaxed);
+        }
         Ok(Some(reply))
     }
 }

@@ -1,0 +1,126 @@
+//! What nodes of a cluster say to each other: a proof that they belong together, and bytes with their checksums.
+
+use super::{Result, bad, request::text, u16_at, u32_at, u64_at};
+use crate::MAX_PATH_BYTES;
+
+/// The longest name of a dataset in a request.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Asks another node for bytes of one version of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Give<'a> {
+    /// The dataset's name.
+    pub dataset: &'a str,
+    /// The object's path.
+    pub path: &'a str,
+    /// Which version of it.
+    pub key: [u8; 16],
+    /// From where.
+    pub offset: u64,
+    /// How much. Not 0.
+    pub length: u64,
+    /// Only what the node has in its tiers is wanted.
+    pub only_held: bool,
+    /// The owner does not answer: the node is asked in its place.
+    pub stand_in: bool,
+}
+
+impl<'a> Give<'a> {
+    const HEAD_BYTES: usize = 36;
+
+    pub(super) fn decode(body: &'a [u8]) -> Result<Self> {
+        let Some((head, names)) = body.split_at_checked(Self::HEAD_BYTES) else { return bad("a give cut short") };
+        let (flags, name_bytes) = (head[32], u16_at(head, 34) as usize);
+        let Some((dataset, path)) = names.split_at_checked(name_bytes) else { return bad("a give cut short") };
+        let (offset, length) = (u64_at(head, 0), u64_at(head, 8));
+        if flags > 3 || head[33] != 0 || length == 0 || offset.checked_add(length).is_none() {
+            return bad("a give of nothing, or with unknown flags");
+        }
+        Ok(Self {
+            dataset: text(dataset, MAX_NAME_BYTES)?,
+            path: text(path, MAX_PATH_BYTES)?,
+            key: head[16..32].try_into().expect("sixteen bytes"),
+            offset,
+            length,
+            only_held: flags & 1 != 0,
+            stand_in: flags & 2 != 0,
+        })
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        out.extend_from_slice(&self.length.to_le_bytes());
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(&[u8::from(self.only_held) | u8::from(self.stand_in) << 1, 0]);
+        out.extend_from_slice(&(self.dataset.len() as u16).to_le_bytes());
+        out.extend_from_slice(self.dataset.as_bytes());
+        out.extend_from_slice(self.path.as_bytes());
+    }
+}
+
+/// What follows the head of a PART, before its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartHead {
+    /// The CRC-32C of the part's bytes.
+    pub crc: u32,
+    /// Where in the object they begin.
+    pub offset: u64,
+    /// Where in the object the answer ends.
+    pub end: u64,
+    /// Bytes of the object.
+    pub object_bytes: u64,
+}
+
+impl PartHead {
+    /// Bytes of it.
+    pub const BYTES: usize = 32;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.crc.to_le_bytes());
+        for (index, number) in [self.offset, self.end, self.object_bytes].into_iter().enumerate() {
+            bytes[8 + index * 8..16 + index * 8].copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From what was received.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        let (offset, end, object_bytes) = (u64_at(bytes, 8), u64_at(bytes, 16), u64_at(bytes, 24));
+        Self { crc: u32_at(bytes, 0), offset, end, object_bytes }
+    }
+}
+
+/// What follows the head of a MET: the node's half of the greeting, and its proof that it knows the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetHead {
+    /// Random bytes of the node.
+    pub nonce: [u8; 16],
+    /// The node's proof.
+    pub proof: [u8; 32],
+}
+
+impl MetHead {
+    /// Bytes of it.
+    pub const BYTES: usize = 48;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..16].copy_from_slice(&self.nonce);
+        bytes[16..].copy_from_slice(&self.proof);
+        bytes
+    }
+
+    /// From what was received.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        let (nonce, proof) = bytes.split_at(16);
+        Self { nonce: nonce.try_into().expect("sixteen bytes"), proof: proof.try_into().expect("thirty-two bytes") }
+    }
+}
+
+/// The checksum that parts carry: CRC-32C.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}

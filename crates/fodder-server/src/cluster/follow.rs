@@ -1,0 +1,50 @@
+//! Follows the members: tells placement and the engine of every change, then offers what other nodes own now.
+
+use super::{
+    membership::{Members, Seen},
+    peering::Peering,
+    view::Neighbour,
+};
+use fodder_core::Engine;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// How long the members must be the same before anything is moved because of them.
+const SETTLED: Duration = Duration::from_secs(3);
+
+impl Peering {
+    /// Follows the members until nobody tells of them any more.
+    pub async fn follow(self: Arc<Self>, engine: Arc<Engine>, mut members: watch::Receiver<Arc<Members>>) {
+        loop {
+            let now = Arc::clone(&members.borrow_and_update());
+            self.set(&now.all().iter().map(neighbour).collect::<Vec<_>>());
+            if let Err(error) = engine.peers_changed().await {
+                tracing::debug!(%error, "could not look through the cache after the members changed");
+            }
+            let move_on = async {
+                tokio::time::sleep(SETTLED).await;
+                let done = self.hand_over(&engine).await;
+                if done.taken + done.left > 0 {
+                    tracing::info!(taken = done.taken, bytes = done.bytes, left = done.left, "handed over to others");
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                changed = members.changed() => if changed.is_err() { return },
+                () = move_on => {}
+            }
+        }
+    }
+}
+
+fn neighbour(seen: &Seen) -> Neighbour {
+    let member = &seen.member;
+    Neighbour {
+        id: member.id.0,
+        address: member.address.clone(),
+        zone: member.zone.clone(),
+        capacity_bytes: member.capacity_bytes,
+        owns: seen.owns(),
+        answers: !seen.unreachable,
+    }
+}

@@ -1,0 +1,55 @@
+//! Handing over: after the members have changed, what this node holds and others own now is offered to them.
+//!
+//! The owner is told, and fetches by itself: so it takes no more than it wants, checks what comes, and the one who hands over
+//! knows when it is there. A node that joins gets its share this way; one that drains goes when nobody needs it any more.
+
+use super::{peer::Failure, peering::Peering};
+use fodder_core::{Engine, engine::peer::Wanted};
+use futures::{StreamExt, stream};
+use std::sync::Arc;
+
+/// Offers under way at a time.
+const OFFERS: usize = 4;
+
+/// What became of the parcels that were offered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Handover {
+    /// Ranges whose owners have them now.
+    pub taken: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Ranges whose owners would not or could not take them.
+    pub left: u64,
+}
+
+impl Peering {
+    /// Offers everything that is held here and owned elsewhere to its owners. What they have already costs a word.
+    pub async fn hand_over(self: &Arc<Self>, engine: &Engine) -> Handover {
+        let mut done = Handover::default();
+        for dataset in engine.datasets() {
+            let Ok(guests) = dataset.held_for_others().await else { continue };
+            let offers = stream::iter(guests).map(|wanted| async move {
+                let bytes = wanted.range.end - wanted.range.start;
+                (bytes, self.offer(&wanted).await)
+            });
+            let mut offers = offers.buffer_unordered(OFFERS);
+            while let Some((bytes, outcome)) = offers.next().await {
+                match outcome {
+                    Ok(()) => {
+                        done.taken += 1;
+                        done.bytes += bytes;
+                    }
+                    Err(_) => done.left += 1,
+                }
+            }
+        }
+        done
+    }
+
+    async fn offer(&self, wanted: &Wanted) -> Result<(), Failure> {
+        let view = self.view();
+        let owner = view.owner(wanted.key, wanted.range.start);
+        let owner = owner.ok_or_else(|| Failure::Refused("nobody else owns it".into()))?;
+        owner.take(self.ways(), wanted).await
+    }
+}

@@ -1,0 +1,255 @@
+//! One other node: a few connections to it, a breaker, and what was seen of it. It knows nothing of who owns what.
+
+pub(crate) mod breaker;
+mod connection;
+mod given;
+
+use super::{peering::Patience, token::Token, view::Manner};
+use breaker::{Breaker, Fault};
+use connection::{Connection, Frame, Question};
+use fodder_core::engine::peer::Wanted;
+pub(crate) use given::Given;
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+/// Requests under way to one peer, each on a connection of its own.
+const MAX_CONNECTIONS: usize = 16;
+
+/// Connections that are kept for the next request, and for how long.
+const IDLE: (usize, Duration) = (8, Duration::from_secs(20));
+
+/// Why a peer did not give what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It said no; it is well.
+    Refused(String),
+    /// It is left alone for now.
+    LeftAlone,
+    /// It did not answer, or not to the end.
+    Silent(String),
+    /// It sent what does not match.
+    Lied(String),
+}
+
+/// What all requests need beside the peer.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    pub(crate) patience: Patience,
+    pub(crate) token: Option<Token>,
+    /// When time began.
+    pub(crate) born: Instant,
+}
+
+impl Ways {
+    pub(crate) fn now(&self) -> Duration {
+        self.born.elapsed()
+    }
+}
+
+/// How a peer stands, as seen from here.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PeerStatus {
+    /// Who it is, as 32 hexadecimal digits.
+    pub id: String,
+    /// Where it is reached.
+    pub address: String,
+    /// `closed` (it is asked), `open` (it is left alone for a while) or `half-open` (one request is to see).
+    pub breaker: &'static str,
+    /// Requests that it answered.
+    pub answered: u64,
+    /// Requests that it refused.
+    pub refused: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes that it gave.
+    pub bytes: u64,
+    /// How long it takes to answer, in microseconds, over the last requests.
+    pub latency_us: u64,
+}
+
+/// One other node.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: u128,
+    pub(crate) address: String,
+    breaker: Mutex<Breaker>,
+    idle: Mutex<Vec<(Connection, Instant)>>,
+    slots: Arc<Semaphore>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+    bytes: AtomicU64,
+    latency_us: AtomicU64,
+}
+
+impl Peer {
+    pub(crate) fn new(id: u128, address: String) -> Self {
+        Self {
+            id,
+            address,
+            breaker: Mutex::default(),
+            idle: Mutex::default(),
+            slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether it does not answer: others do its work.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.breaker.lock().is_open()
+    }
+
+    /// A request to it failed.
+    pub(crate) fn failed(&self, fault: Fault, now: Duration) {
+        self.counts.failed.fetch_add(1, Relaxed);
+        let mut breaker = self.breaker.lock();
+        let was_open = breaker.is_open();
+        breaker.failed(fault, now);
+        if breaker.is_open() && !was_open {
+            tracing::warn!(
+                peer = self.address,
+                ?fault,
+                "a peer does not answer as it should; it is left alone for a while"
+            );
+        }
+    }
+
+    pub(crate) fn status(&self) -> PeerStatus {
+        PeerStatus {
+            id: format!("{:032x}", self.id),
+            address: self.address.clone(),
+            breaker: match *self.breaker.lock() {
+                Breaker::Closed(_) => "closed",
+                Breaker::Open { .. } => "open",
+                Breaker::HalfOpen { .. } => "half-open",
+            },
+            answered: self.counts.answered.load(Relaxed),
+            refused: self.counts.refused.load(Relaxed),
+            failed: self.counts.failed.load(Relaxed),
+            bytes: self.counts.bytes.load(Relaxed),
+            latency_us: self.counts.latency_us.load(Relaxed),
+        }
+    }
+
+    /// Asks for bytes. Ready when the first of them have come, or the word that they will.
+    pub(crate) async fn give(
+        self: &Arc<Self>,
+        ways: &Arc<Ways>,
+        wanted: &Wanted,
+        manner: Manner,
+    ) -> Result<Given, Failure> {
+        let (connection, first, slot) = self.ask(ways, wanted, Question::Give(manner)).await?;
+        Ok(Given::new(Arc::clone(self), Arc::clone(ways), connection, first, wanted, slot))
+    }
+
+    /// Tells it that it owns bytes which this node holds. Ready when it has them.
+    pub(crate) async fn take(self: &Arc<Self>, ways: &Arc<Ways>, wanted: &Wanted) -> Result<(), Failure> {
+        let (connection, _, _slot) = self.ask(ways, wanted, Question::Take(ways.patience.progress)).await?;
+        self.keep(connection);
+        Ok(())
+    }
+
+    /// Asks on a connection that is there, or on a new one; within the time allowed.
+    async fn ask(
+        &self,
+        ways: &Ways,
+        wanted: &Wanted,
+        question: Question,
+    ) -> Result<(Connection, Frame, OwnedSemaphorePermit), Failure> {
+        let limit = match question {
+            Question::Give(_) => ways.patience.first_word,
+            Question::Take(_) => ways.patience.hand_over,
+        };
+        if !self.breaker.lock().admits(ways.now()) {
+            return Err(Failure::LeftAlone);
+        }
+        let began = Instant::now();
+        let work = async {
+            let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
+            loop {
+                let (mut connection, was_idle) = self.connection(ways).await?;
+                match connection.ask(wanted, question).await {
+                    Ok(answer) => return Ok((connection, answer, slot)),
+                    // It may have been closed while it lay idle, like all the others.
+                    Err(Failure::Silent(_)) if was_idle => self.idle.lock().clear(),
+                    // A refusal leaves the connection as good as it was.
+                    Err(Failure::Refused(why)) => {
+                        self.keep(connection);
+                        return Err(Failure::Refused(why));
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+        };
+        let silent = |_| Failure::Silent(format!("{} did not answer in {limit:?}", self.address));
+        let outcome = timeout(limit, work).await.map_err(silent).flatten();
+        self.note(outcome.as_ref().map(|(_, frame, _)| frame), ways, began.elapsed());
+        outcome
+    }
+
+    fn note(&self, outcome: Result<&Frame, &Failure>, ways: &Ways, took: Duration) {
+        match outcome {
+            // A promise is not yet an answer.
+            Ok(frame) => {
+                if !matches!(frame, Frame::Coming) {
+                    self.breaker.lock().succeeded();
+                }
+                self.counts.answered.fetch_add(1, Relaxed);
+                let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                let smooth = |before: u64| Some(if before == 0 { took } else { (before * 7).saturating_add(took) / 8 });
+                let _ = self.counts.latency_us.try_update(Relaxed, Relaxed, smooth);
+            }
+            Err(Failure::Refused(why)) => {
+                self.breaker.lock().succeeded();
+                self.counts.refused.fetch_add(1, Relaxed);
+                tracing::debug!(peer = self.address, why, "a peer refused");
+            }
+            Err(Failure::LeftAlone) => {}
+            Err(Failure::Silent(why)) => {
+                tracing::debug!(peer = self.address, why, "a peer did not answer");
+                self.failed(Fault::Silence, ways.now());
+            }
+            Err(Failure::Lied(why)) => {
+                tracing::warn!(peer = self.address, why, "a peer sent what does not match");
+                self.failed(Fault::Lie, ways.now());
+            }
+        }
+    }
+
+    async fn connection(&self, ways: &Ways) -> Result<(Connection, bool), Failure> {
+        loop {
+            let Some((connection, since)) = self.idle.lock().pop() else { break };
+            if since.elapsed() < IDLE.1 {
+                return Ok((connection, true));
+            }
+        }
+        let open = Connection::open(&self.address, ways.token.as_ref());
+        let late = |_| Failure::Silent(format!("{} cannot be connected to in time", self.address));
+        let connection = timeout(ways.patience.connect, open).await.map_err(late).flatten()?;
+        Ok((connection, false))
+    }
+
+    /// Keeps a connection on which nothing is under way for the next request.
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE.0 {
+            idle.push((connection, Instant::now()));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A connection to another node: greets, proves, asks, and takes apart what comes. Everything that comes is checked.
+
+use super::{
+    super::{
+        token::{Side, Token},
+        view::Manner,
+    },
+    Failure,
+};
+use bytes::{Bytes, BytesMut};
+use fodder_api::{
+    frames::{GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, checksum},
+    v1::ErrorCode,
+};
+use fodder_core::engine::peer::Wanted;
+use std::{io, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// A frame of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// Bytes from an offset on, compared with their checksum.
+    Part(u64, Bytes),
+    /// They will come.
+    Coming,
+    /// There are none to come.
+    Done,
+}
+
+/// What is asked about bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Question {
+    /// To give them.
+    Give(Manner),
+    /// To take them over; how long the other side may be silent.
+    Take(Duration),
+}
+
+/// A greeted connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    request: u32,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Silent(error.to_string())
+    }
+}
+
+impl Connection {
+    /// Connects, agrees on a version, and proves that both sides know the token, if there is one.
+    pub(super) async fn open(address: &str, token: Option<&Token>) -> Result<Self, Failure> {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        stream.write_all(&Hello::OURS.encode()).await?;
+        let mut hello = [0; Hello::BYTES];
+        stream.read_exact(&mut hello).await?;
+        let hello = HelloReply::decode(&hello).map_err(|bad| Failure::Lied(bad.to_string()))?;
+        if hello.version < GIVES_SINCE {
+            return Err(Failure::Refused(format!(
+                "it speaks version {} of the frames, in which nodes do not give",
+                hello.version
+            )));
+        }
+        let mut connection = Self { stream, request: 0 };
+        if let Some(token) = token {
+            connection.prove(token).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn prove(&mut self, token: &Token) -> Result<(), Failure> {
+        let mine: [u8; 16] = rand::random();
+        self.send(Request::Meet { nonce: mine }).await?;
+        let (head, body) = self.frame().await?;
+        let Some(met) = body.first_chunk::<{ MetHead::BYTES }>().filter(|_| head.kind == Kind::Met) else {
+            return Err(Failure::Lied("it answered a greeting with something else".into()));
+        };
+        let MetHead { nonce, proof } = MetHead::decode(met);
+        if token.proof(Side::Node, &mine, &nonce) != proof {
+            return Err(Failure::Lied("it does not know the cluster's token".into()));
+        }
+        let proof = *token.proof(Side::Peer, &mine, &nonce).as_bytes();
+        self.send(Request::Prove { proof }).await?;
+        match self.frame().await?.0.kind {
+            Kind::Done => Ok(()),
+            _ => Err(Failure::Lied("it answered a proof with something else".into())),
+        }
+    }
+
+    /// Asks: for bytes, and takes the first frame of the answer; or whether they are taken over, and waits for that.
+    pub(super) async fn ask(&mut self, wanted: &Wanted, question: Question) -> Result<Frame, Failure> {
+        let limit = match question {
+            Question::Give(manner) => {
+                self.send(Request::Give(as_asked(wanted, manner))).await?;
+                return self.next(wanted).await;
+            }
+            Question::Take(limit) => limit,
+        };
+        self.send(Request::Take(as_asked(wanted, Manner::Owner))).await?;
+        loop {
+            let late = |_| Failure::Silent("it does not say whether it takes over".into());
+            let (head, _) = timeout(limit, self.frame()).await.map_err(late).flatten()?;
+            match head.kind {
+                Kind::Done => return Ok(Frame::Done),
+                Kind::Coming => {}
+                _ => return Err(Failure::Lied("it answered something else than what was asked".into())),
+            }
+        }
+    }
+
+    /// The next frame of bytes that were asked for.
+    pub(super) async fn next(&mut self, wanted: &Wanted) -> Result<Frame, Failure> {
+        let (head, mut body) = self.frame().await?;
+        match head.kind {
+            Kind::Coming => Ok(Frame::Coming),
+            Kind::Part => {
+                let part = body.split_to(PartHead::BYTES);
+                let part = PartHead::decode(part[..].try_into().expect("a checked length"));
+                if checksum(&body) != part.crc {
+                    return Err(Failure::Lied(format!("bytes of {:?} do not match their checksum", wanted.path)));
+                }
+                if part.object_bytes != wanted.object_bytes || part.end != wanted.range.end {
+                    return Err(Failure::Lied(format!("{:?} has another size there", wanted.path)));
+                }
+                Ok(Frame::Part(part.offset, body))
+            }
+            _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+        }
+    }
+
+    async fn send(&mut self, request: Request<'_>) -> Result<(), Failure> {
+        self.request = self.request.checked_add(1).unwrap_or(1);
+        let mut frame = Vec::new();
+        request.encode(self.request, 0, &mut frame);
+        Ok(self.stream.write_all(&frame).await?)
+    }
+
+    /// A frame that answers the last request; an error is a refusal. The head bounds what is taken into memory.
+    async fn frame(&mut self) -> Result<(ReplyHead, Bytes), Failure> {
+        let mut head = [0; ReplyHead::BYTES];
+        self.stream.read_exact(&mut head).await?;
+        let head = ReplyHead::decode(&head).map_err(|bad| Failure::Lied(bad.to_string()))?;
+        let mut body = BytesMut::with_capacity(head.body_bytes as usize);
+        while body.len() < head.body_bytes as usize {
+            let left = head.body_bytes as usize - body.len();
+            if (&mut self.stream).take(left as u64).read_buf(&mut body).await? == 0 {
+                return Err(Failure::Silent("it ended the connection".into()));
+            }
+        }
+        let body = body.freeze();
+        if head.kind == Kind::Error {
+            let why = String::from_utf8_lossy(&body).into_owned();
+            return Err(match head.status {
+                // About the connection, or of a node that ends: not to be used again.
+                _ if head.request != self.request => Failure::Silent(why),
+                ErrorCode::Closed => Failure::Silent(why),
+                ErrorCode::Denied => Failure::Lied(why),
+                _ => Failure::Refused(why),
+            });
+        }
+        if head.request != self.request {
+            return Err(Failure::Lied("it answered another request".into()));
+        }
+        Ok((head, body))
+    }
+}
+
+fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {
+    Give {
+        dataset: &wanted.dataset,
+        path: &wanted.path,
+        key: wanted.key.0,
+        offset: wanted.range.start,
+        length: wanted.range.end - wanted.range.start,
+        only_held: manner == Manner::Holder,
+        stand_in: manner == Manner::StandIn,
+    }
+}

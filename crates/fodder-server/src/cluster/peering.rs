@@ -1,0 +1,164 @@
+//! What the engine sees of the other nodes: asks them one after the other, and a second one when the first is late.
+
+use super::{
+    peer::{Given, Peer, PeerStatus, Ways},
+    token::Token,
+    view::{Ask, Neighbour, View},
+};
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use bytes::Bytes;
+use fodder_core::{
+    Result,
+    engine::peer::{Peers, Role, Wanted},
+    id::FileKey,
+};
+use futures::{
+    StreamExt,
+    stream::{BoxStream, FuturesUnordered},
+};
+use parking_lot::Mutex;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::time::{sleep, timeout};
+
+/// How long each step of asking a peer may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Until a connection is there, greeted and proven.
+    pub connect: Duration,
+    /// Until the first bytes come, or the word that they will: then the next is asked beside it.
+    pub hedge: Duration,
+    /// Until the first bytes or that word must have come.
+    pub first_word: Duration,
+    /// Between one part of an answer, or word that it will come, and the next.
+    pub progress: Duration,
+    /// How long a peer may go on saying that the bytes will come.
+    pub coming: Duration,
+    /// How long a peer may take to fetch what it is told to own.
+    pub hand_over: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_millis(500),
+            hedge: Duration::from_millis(600),
+            first_word: Duration::from_millis(1200),
+            progress: Duration::from_millis(1500),
+            coming: Duration::from_secs(60),
+            hand_over: Duration::from_secs(60),
+        }
+    }
+}
+
+/// This node's dealings with the others.
+#[derive(Debug)]
+pub struct Peering {
+    me: u128,
+    replicas: usize,
+    ways: Arc<Ways>,
+    view: ArcSwap<View>,
+    /// Every peer that was seen lately, so that what is known of one outlives a change of the members.
+    known: Mutex<Vec<Arc<Peer>>>,
+}
+
+impl Peering {
+    /// A node that knows nobody yet. `replicas` nodes keep each parcel.
+    pub fn new(me: u128, replicas: usize, token: Option<Token>, patience: Patience) -> Arc<Self> {
+        Arc::new(Self {
+            me,
+            replicas,
+            ways: Arc::new(Ways { patience, token, born: Instant::now() }),
+            view: ArcSwap::default(),
+            known: Mutex::default(),
+        })
+    }
+
+    /// From now on these are the members, this node among them. Tell the engine afterwards that its peers have changed.
+    pub fn set(&self, members: &[Neighbour]) {
+        let mut known = self.known.lock();
+        let peer = |one: &Neighbour| {
+            let same = known.iter().find(|peer| peer.id == one.id && peer.address == one.address);
+            same.map_or_else(|| Arc::new(Peer::new(one.id, one.address.clone())), Arc::clone)
+        };
+        let now = self.ways.now();
+        let view = View::after(&self.view.load(), self.me, self.replicas, members, now, peer);
+        *known = view.peers().map(Arc::clone).collect();
+        self.view.store(Arc::new(view));
+    }
+
+    /// How each of the others stands, as seen from here.
+    pub fn status(&self) -> Vec<PeerStatus> {
+        let mut all: Vec<_> = self.view.load().peers().map(|peer| peer.status()).collect();
+        all.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+
+    /// What a peer must prove before it is given anything.
+    pub(crate) fn token(&self) -> Option<&Token> {
+        self.ways.token.as_ref()
+    }
+
+    pub(super) fn ways(&self) -> &Arc<Ways> {
+        &self.ways
+    }
+
+    pub(super) fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// Asks one after the other, and the next beside the last when that one is late, until one answers.
+    async fn ask(&self, asks: Vec<Ask>, wanted: &Wanted) -> Option<Given> {
+        let mut asks = asks.into_iter();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let more = match asks.next() {
+                Some((peer, manner)) => {
+                    under_way.push(async move { peer.give(&self.ways, wanted, manner).await });
+                    true
+                }
+                None => false,
+            };
+            // Whoever is asked last is waited for as long as any: its own deadline ends it.
+            let late = async {
+                if more {
+                    sleep(self.ways.patience.hedge).await;
+                } else {
+                    std::future::pending().await
+                }
+            };
+            tokio::select! {
+                biased;
+                answer = under_way.next() => match answer {
+                    Some(Ok(given)) => return Some(given),
+                    Some(Err(_)) => {}
+                    None if more => {}
+                    None => return None,
+                },
+                () = late => {}
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Peers for Peering {
+    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>> {
+        let view = self.view.load_full();
+        let asks = view.whom_to_ask(wanted.key, wanted.range.start, wanted.for_peer, self.ways.now());
+        if asks.is_empty() {
+            return None;
+        }
+        let limit = self.ways.patience.first_word + self.ways.patience.hedge;
+        let given = timeout(limit, self.ask(asks, &wanted)).await.ok().flatten();
+        given.map(Given::into_stream)
+    }
+
+    fn role(&self, key: FileKey, offset: u64) -> Role {
+        let view = self.view.load();
+        if view.is_alone() { Role::Owner } else { view.role(key, offset) }
+    }
+}

@@ -1,0 +1,181 @@
+//! Whom to ask for a parcel: pure decisions over the members and over which of them answer.
+
+use super::peer::Peer;
+use fodder_core::{
+    engine::peer::{PARCEL_BYTES, Role},
+    id::FileKey,
+};
+use fodder_policy::placement::{Member, Parcel, Placement};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// How long it is remembered who owned what before the members changed.
+const MEMORY: Duration = Duration::from_secs(600);
+
+/// How many such changes are remembered.
+const CHANGES: usize = 4;
+
+/// A node of the cluster, as its neighbours need to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Who it is: random bits.
+    pub id: u128,
+    /// Where it is reached: `host:port`.
+    pub address: String,
+    /// Where it stands; empty where nobody has said.
+    pub zone: String,
+    /// How much it can hold.
+    pub capacity_bytes: u64,
+    /// Whether it owns a share now. One that comes or goes may still be asked for what it holds.
+    pub owns: bool,
+    /// Whether it can be asked.
+    pub answers: bool,
+}
+
+/// How another node is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As the owner.
+    Owner,
+    /// In the place of an owner that does not answer.
+    StandIn,
+    /// For what it has in its tiers, and nothing else.
+    Holder,
+}
+
+/// The members as they are, and as they were.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    me: u64,
+    zone: u32,
+    replicas: usize,
+    placement: Placement,
+    /// Who owned what before, and until when that is of use; the latest first.
+    former: Vec<(Placement, Duration)>,
+    /// The others, by their keys.
+    peers: HashMap<u64, Arc<Peer>>,
+}
+
+impl View {
+    /// The view after `before`, with these members; `peer` gives what is known of one of them.
+    pub(crate) fn after(
+        before: &Self,
+        me: u128,
+        replicas: usize,
+        members: &[Neighbour],
+        now: Duration,
+        mut peer: impl FnMut(&Neighbour) -> Arc<Peer>,
+    ) -> Self {
+        let member = |one: &Neighbour| Member { key: key(one.id), capacity: one.capacity_bytes, zone: zone(&one.zone) };
+        let placement = Placement::new(members.iter().filter(|one| one.owns).map(member));
+        let others = members.iter().filter(|one| one.id != me && one.answers);
+        let peers = others.map(|one| (key(one.id), peer(one))).collect();
+        let mut former = before.former.clone();
+        if placement.members() != before.placement.members() && !before.placement.members().is_empty() {
+            former.insert(0, (before.placement.clone(), now + MEMORY));
+        }
+        former.retain(|(_, until)| now < *until);
+        former.truncate(CHANGES);
+        let zone = members.iter().find(|one| one.id == me).map_or(0, |one| zone(&one.zone));
+        Self { me: key(me), zone, replicas: replicas.max(1), placement, former, peers }
+    }
+
+    /// Whether others own something, or did.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// Everybody else who can be asked.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = &Arc<Peer>> {
+        self.peers.values()
+    }
+
+    /// What this node is to a parcel. An owner that does not answer has its work done by the next.
+    pub(crate) fn role(&self, object: FileKey, offset: u64) -> Role {
+        let parcel = parcel(object, offset);
+        if self.replicas == 1 {
+            match self.placement.owner(parcel) {
+                None => return Role::Guest,
+                Some(owner) if owner.key == self.me => return Role::Owner,
+                Some(owner) if !self.is_gone(owner.key) => return Role::Guest,
+                Some(_) => {}
+            }
+        }
+        let owners = self.placement.owners(parcel, self.replicas + 2);
+        match owners.iter().position(|owner| owner.key == self.me) {
+            Some(mine) if owners[..mine].iter().all(|owner| self.is_gone(owner.key)) => Role::Owner,
+            Some(mine) if mine < self.replicas => Role::Spare,
+            _ => Role::Guest,
+        }
+    }
+
+    /// Who is asked for bytes of a parcel, one after the other.
+    pub(crate) fn whom_to_ask(&self, object: FileKey, offset: u64, for_peer: bool, now: Duration) -> Vec<Ask> {
+        if self.peers.is_empty() {
+            return Vec::new();
+        }
+        let parcel = parcel(object, offset);
+        let mut asks: Vec<Ask> = Vec::new();
+        let mut add = |key: u64, manner: Manner| {
+            if let Some(peer) = self.peers.get(&key)
+                && !asks.iter().any(|(other, _)| Arc::ptr_eq(other, peer))
+            {
+                asks.push((Arc::clone(peer), manner));
+            }
+        };
+        let owns = self.role(object, offset) == Role::Owner;
+        if !owns && !for_peer {
+            let owners = self.placement.owners(parcel, self.replicas + 2);
+            let (real, next) = owners.split_at(self.replicas.min(owners.len()));
+            let near = real.iter().skip(1).filter(|owner| owner.zone == self.zone && self.zone != 0);
+            near.for_each(|owner| add(owner.key, Manner::Owner));
+            let first_alive = real.iter().chain(next).find(|owner| !self.is_gone(owner.key));
+            if let Some(first) = first_alive {
+                let manner = if real.first() == Some(first) { Manner::Owner } else { Manner::StandIn };
+                add(first.key, manner);
+            }
+            let behind = real.iter().chain(next).filter(|owner| owner.key != self.me && !self.is_gone(owner.key));
+            behind.take(2).for_each(|owner| add(owner.key, Manner::StandIn));
+        } else if owns {
+            let former = self.former.iter().filter(|(_, until)| now < *until);
+            let holders = former.filter_map(|(placement, _)| placement.owner(parcel));
+            holders.filter(|holder| !self.is_gone(holder.key)).for_each(|holder| add(holder.key, Manner::Holder));
+        }
+        asks
+    }
+
+    /// Who owns a parcel first, if that is another node.
+    pub(crate) fn owner(&self, object: FileKey, offset: u64) -> Option<&Arc<Peer>> {
+        let owners = self.placement.owners(parcel(object, offset), self.replicas + 1);
+        let alive = owners.iter().find(|owner| owner.key == self.me || !self.is_gone(owner.key))?;
+        self.peers.get(&alive.key)
+    }
+
+    /// Whether a member does not answer.
+    fn is_gone(&self, key: u64) -> bool {
+        key != self.me && self.peers.get(&key).is_none_or(|peer| peer.is_gone())
+    }
+}
+
+/// A peer, and how to ask it.
+pub(crate) type Ask = (Arc<Peer>, Manner);
+
+fn parcel(object: FileKey, offset: u64) -> Parcel {
+    Parcel { object: u128::from_be_bytes(object.0), number: (offset / PARCEL_BYTES) as u32 }
+}
+
+/// What a member is called in placement.
+fn key(id: u128) -> u64 {
+    (id >> 64) as u64 ^ id as u64
+}
+
+/// The number of a zone; 0 for none.
+fn zone(name: &str) -> u32 {
+    if name.is_empty() {
+        return 0;
+    }
+    let hash = blake3::hash(name.as_bytes());
+    u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("four bytes")) | 1
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! What other nodes ask of this one: bytes, with a checksum for each part. Warm ones are read and sent by this thread; what
+//! must be waited for is sent as it arrives, and until then the other side is told that it will come.
+
+use super::{
+    connection::{Connection, End},
+    output::{error_head, text_of},
+};
+use crate::{
+    cluster::{Peering, Side, Token},
+    wire,
+};
+use fodder_api::frames::{Give, Kind, MetHead, PartHead, ReplyHead, checksum};
+use fodder_core::{
+    Dataset, Error, Result,
+    engine::{Reply, peer::Asked},
+    id::{FileKey, ObjectSlot},
+};
+use futures::StreamExt;
+use std::{ops::Range, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// Bytes of a part: few enough that the other side checks one while the next is on its way.
+const GIVEN_BYTES: usize = 256 << 10;
+
+/// How often somebody who waits is told that it will come.
+const HEARTBEAT: Duration = Duration::from_millis(400);
+
+/// How far two nodes have come in proving that they belong together.
+#[derive(Debug, Default)]
+pub(super) enum Acquaintance {
+    #[default]
+    Stranger,
+    /// It was told this node's proof, and must answer with this one.
+    Met(blake3::Hash),
+    Proven,
+}
+
+/// What a node asks for, found here.
+struct Found {
+    dataset: Arc<Dataset>,
+    object: ObjectSlot,
+    range: Range<u64>,
+}
+
+impl Connection {
+    /// Answers a greeting: proves that this node knows the token, and says with what the other side may prove it.
+    pub(super) fn meet(&mut self, request: u32, nonce: [u8; 16]) -> Result<Result<(), End>> {
+        let peering = self.peering()?;
+        let token = peering.token().ok_or_else(|| Error::Denied("this node's cluster has no token".into()))?;
+        let mine: [u8; 16] = rand::random();
+        let proof = |side: Side, token: &Token| token.proof(side, &nonce, &mine);
+        let met = MetHead { nonce: mine, proof: *proof(Side::Node, token).as_bytes() };
+        let expected = proof(Side::Peer, token);
+        self.acquaintance = Acquaintance::Met(expected);
+        let head = ReplyHead::new(Kind::Met, request, MetHead::BYTES);
+        Ok(self.output.frame(&mut self.socket, &head, &[&met.encode()]).map_err(End::from))
+    }
+
+    pub(super) fn prove(&mut self, request: u32, proof: [u8; 32]) -> Result<Result<(), End>> {
+        match std::mem::take(&mut self.acquaintance) {
+            // Compared in the same time wherever they differ.
+            Acquaintance::Met(expected) if expected == proof => {
+                self.acquaintance = Acquaintance::Proven;
+                Ok(self.done(request))
+            }
+            _ => Err(Error::Denied("that is no proof: give all nodes of the cluster the same token".into())),
+        }
+    }
+
+    pub(super) fn give(&mut self, request: u32, asked: Give<'_>) -> Result<Result<(), End>> {
+        let found = self.find(&asked)?;
+        let as_what = match asked {
+            Give { only_held: true, .. } => Asked::AsHolder,
+            Give { stand_in: true, .. } => Asked::InOwnersPlace,
+            _ => Asked::AsOwner,
+        };
+        Ok(self.send_found(request, &found, as_what))
+    }
+
+    /// Fetches what this node owns and the other side holds; answers when it is here.
+    pub(super) fn take(&mut self, request: u32, asked: Give<'_>) -> Result<Result<(), End>> {
+        let Found { dataset, object, range } = self.find(&asked)?;
+        let mut taking = std::pin::pin!(dataset.take(object, range));
+        loop {
+            match self.wait(timeout(HEARTBEAT, taking.as_mut())) {
+                Ok(Ok(taken)) => return taken.map(|()| self.done(request)),
+                Ok(Err(_)) => {
+                    if let Err(end) = self.coming(request) {
+                        return Ok(Err(end));
+                    }
+                }
+                Err(end) => return Ok(Err(end)),
+            }
+        }
+    }
+
+    fn peering(&self) -> Result<Arc<Peering>> {
+        let peering = self.door.info.state.peering();
+        peering.cloned().ok_or_else(|| Error::Denied("this node is in no cluster".into()))
+    }
+
+    fn find(&self, asked: &Give<'_>) -> Result<Found> {
+        let is_proven = matches!(self.acquaintance, Acquaintance::Proven);
+        if self.peering()?.token().is_some() && !is_proven {
+            return Err(Error::Denied("this node gives only to nodes that know its cluster's token".into()));
+        }
+        if asked.length > Dataset::MAX_READ_BYTES {
+            return Err(Error::Invalid(format!("a node gives at most {} bytes at a time", Dataset::MAX_READ_BYTES)));
+        }
+        let dataset = self.door.engine.dataset(asked.dataset)?;
+        let object = dataset.known_to_peers(asked.path, FileKey(asked.key))?;
+        let range = asked.offset..asked.offset + asked.length;
+        if range.end > dataset.objects().size(object) {
+            return Err(Error::Invalid("the range ends past the object's end".into()));
+        }
+        Ok(Found { dataset, object, range })
+    }
+
+    fn send_found(&mut self, request: u32, found: &Found, asked: Asked) -> Result<(), End> {
+        let Found { dataset, object, range } = found;
+        let object_bytes = dataset.objects().size(*object);
+        let mut at = range.start;
+        while at < range.end {
+            let room = self.output.room(&mut self.socket)?;
+            let length = (range.end - at).min(GIVEN_BYTES as u64) as usize;
+            let Some(buffer) = room.get_mut(..length) else {
+                self.output.flush(&mut self.socket)?;
+                continue;
+            };
+            if !dataset.try_give(*object, at, buffer) {
+                break;
+            }
+            let part = PartHead { crc: checksum(buffer), offset: at, end: range.end, object_bytes };
+            self.output.commit_part(request, &part, length);
+            self.output.flush(&mut self.socket)?;
+            at += length as u64;
+        }
+        let mut stream = dataset.give(*object, at..range.end, asked);
+        let mut is_told = false;
+        while at < range.end {
+            let reply = match self.wait(timeout(if is_told { HEARTBEAT } else { Duration::ZERO }, stream.next()))? {
+                Ok(Some(reply)) => reply,
+                Ok(None) => Err(Error::Internal("a stream ended before its range did".into())),
+                Err(_) => {
+                    is_told = true;
+                    self.coming(request)?;
+                    continue;
+                }
+            };
+            match reply {
+                Ok(Reply { segments, .. }) => {
+                    for bytes in segments.iter().flat_map(|segment| segment.chunks(GIVEN_BYTES)) {
+                        let part = PartHead { crc: checksum(bytes), offset: at, end: range.end, object_bytes };
+                        let head = ReplyHead::new(Kind::Part, request, PartHead::BYTES + bytes.len());
+                        self.output.frame(&mut self.socket, &head, &[&part.encode(), bytes])?;
+                        at += bytes.len() as u64;
+                    }
+                    self.output.flush(&mut self.socket)?;
+                }
+                Err(error) => {
+                    let text = text_of(&error);
+                    let head = error_head(request, wire::code(&error), &text);
+                    return Ok(self.output.frame(&mut self.socket, &head, &[text.as_bytes()])?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn coming(&mut self, request: u32) -> Result<(), End> {
+        self.output.frame(&mut self.socket, &ReplyHead::new(Kind::Coming, request, 0), &[])?;
+        Ok(self.output.flush(&mut self.socket)?)
+    }
+}

@@ -1,0 +1,9 @@
+//! Several nodes as one cache: what leaves the origin, what moves between nodes, and what a bad peer can do.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod change;
+mod liar;
+mod share;
+mod stranger;
+mod world;

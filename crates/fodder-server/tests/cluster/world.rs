@@ -1,0 +1,230 @@
+//! An origin that counts, and nodes over it, each at an address of its own.
+
+use fodder_core::{
+    Dataset, Engine,
+    config::{DatasetConfig, EngineConfig, Medium, TierConfig},
+    engine::Source,
+    id::FileKey,
+};
+use fodder_policy::placement::{Member, Parcel, Placement};
+use fodder_s3_server::Server;
+use fodder_server::{
+    Node, NodeConfig,
+    cluster::{Neighbour, Patience, Peering, Token},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+pub(crate) const NAME: &str = "photos";
+
+/// Long enough that a busy machine is never taken for a dead peer.
+pub(crate) const PATIENT: Patience = Patience {
+    connect: Duration::from_secs(30),
+    hedge: Duration::from_secs(30),
+    first_word: Duration::from_secs(60),
+    progress: Duration::from_secs(60),
+    coming: Duration::from_secs(60),
+    hand_over: Duration::from_secs(60),
+};
+
+/// An origin.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) objects: BTreeMap<String, Vec<u8>>,
+}
+
+/// A node.
+pub(crate) struct One {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) dataset: Arc<Dataset>,
+    pub(crate) peering: Arc<Peering>,
+    pub(crate) me: Neighbour,
+    node: Option<Node>,
+    _dir: TempDir,
+}
+
+impl World {
+    /// An origin with so many objects of so many bytes.
+    pub(crate) async fn new(count: usize, bytes: usize) -> Self {
+        let server = Server::start("127.0.0.1:0").await.unwrap();
+        let mut objects = BTreeMap::new();
+        for number in 0..count {
+            let (path, content) = (format!("{number:04}.jpg"), content(number as u64, bytes));
+            server.put(&path, content.clone());
+            objects.insert(path, content);
+        }
+        Self { server, objects }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.objects.values().map(|bytes| bytes.len() as u64).sum()
+    }
+
+    /// A node with a cache of so many bytes, which knows nobody yet.
+    pub(crate) async fn node(&self, id: u128, quota_bytes: u64) -> One {
+        self.node_with(id, quota_bytes, None, PATIENT).await
+    }
+
+    pub(crate) async fn node_with(&self, id: u128, quota_bytes: u64, token: Option<&str>, patience: Patience) -> One {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = TierConfig { path: dir.path().join("tier"), medium: Medium::Ssd, quota_bytes };
+        let config = EngineConfig { cache_dir: dir.path().to_owned(), tiers: vec![tier], ..EngineConfig::default() };
+        let engine = Engine::open(config).await.unwrap();
+        let origin = format!("s3://bucket?endpoint={}&region=us-east-1", self.server.endpoint());
+        let config = DatasetConfig { anonymous: true, ..DatasetConfig::new(NAME, origin) };
+        let dataset = engine.add_dataset(config).await.unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let node = Node::start(NodeConfig { rest: any, grpc: any, ..NodeConfig::default() }, Arc::clone(&engine));
+        let node = node.await.unwrap();
+        let peering = Peering::new(id, 1, token.map(|token| Token::new(token).unwrap()), patience);
+        node.info().state.share(Arc::clone(&peering));
+        engine.join(Arc::clone(&peering) as _);
+        let me = Neighbour {
+            id,
+            address: node.addresses().grpc.to_string(),
+            zone: String::new(),
+            capacity_bytes: quota_bytes,
+            owns: true,
+            answers: true,
+        };
+        One { engine, dataset, peering, me, node: Some(node), _dir: dir }
+    }
+
+    /// So many nodes that know each other, with identities whose shares are about equal: how equal they are for many
+    /// objects is tested with placement itself.
+    pub(crate) async fn nodes(&self, count: usize, quota_bytes: u64) -> Vec<One> {
+        let keys = {
+            let one = self.node(1, quota_bytes).await;
+            let objects = one.dataset.objects();
+            let keys: Vec<_> = one.dataset.snapshot().objects().map(|object| objects.key(object)).collect();
+            one.end().await;
+            keys
+        };
+        let mut nodes = Vec::new();
+        for id in even_ids(&keys, count) {
+            nodes.push(self.node(id, quota_bytes).await);
+        }
+        introduce(&nodes.iter().collect::<Vec<_>>()).await;
+        nodes
+    }
+
+    /// Reads every object at a node, and says how often each source was named.
+    pub(crate) async fn read_all(&self, one: &One) -> HashMap<Source, usize> {
+        let mut sources = HashMap::new();
+        for path in self.objects.keys() {
+            *sources.entry(self.read(one, path).await).or_default() += 1;
+        }
+        sources
+    }
+
+    /// Reads an object at a node, and compares it.
+    pub(crate) async fn read(&self, one: &One, path: &str) -> Source {
+        let object = one.dataset.snapshot().lookup(path).unwrap();
+        let reply = one.dataset.read(object, 0..one.dataset.objects().size(object)).await.unwrap();
+        assert!(reply.segments.concat() == self.objects[path], "{path} has the wrong bytes");
+        reply.source
+    }
+
+    /// How often each object was fetched since this was last asked.
+    pub(crate) fn fetched(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for seen in self.server.take_seen().into_iter().filter(|seen| seen.method == "GET" && !seen.key.is_empty()) {
+            *counts.entry(seen.key).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl One {
+    /// Paths that this node owns among the members it was told of.
+    pub(crate) fn owned<'a>(&self, world: &'a World, members: &[&One]) -> Vec<&'a str> {
+        let placement = placement(&members.iter().map(|one| one.me.id).collect::<Vec<_>>());
+        let (snapshot, objects) = (self.dataset.snapshot(), self.dataset.objects());
+        let owns = |path: &&str| {
+            let key = objects.key(snapshot.lookup(path).unwrap());
+            placement.owner(parcel(key)).unwrap().key == fold(self.me.id)
+        };
+        world.objects.keys().map(String::as_str).filter(owns).collect()
+    }
+
+    /// How many objects are whole here.
+    pub(crate) fn held(&self) -> usize {
+        let snapshot = self.dataset.snapshot();
+        snapshot.objects().filter(|object| self.dataset.residence(*object).whole.is_some()).count()
+    }
+
+    /// Ends without a word to anybody.
+    pub(crate) fn die(&mut self) {
+        self.node = None;
+    }
+
+    pub(crate) async fn end(mut self) {
+        if let Some(node) = self.node.take() {
+            node.shutdown().await;
+        }
+        self.engine.shutdown().await;
+    }
+}
+
+/// Tells each node of all.
+pub(crate) async fn introduce(nodes: &[&One]) {
+    let members: Vec<_> = nodes.iter().map(|one| one.me.clone()).collect();
+    for one in nodes {
+        one.peering.set(&members);
+        one.engine.peers_changed().await.unwrap();
+    }
+}
+
+fn fold(id: u128) -> u64 {
+    (id >> 64) as u64 ^ id as u64
+}
+
+fn parcel(key: FileKey) -> Parcel {
+    Parcel { object: u128::from_be_bytes(key.0), number: 0 }
+}
+
+fn placement(ids: &[u128]) -> Placement {
+    Placement::new(ids.iter().map(|id| Member { key: fold(*id), capacity: 1, zone: 0 }))
+}
+
+/// Identities with which nobody owns over five percent more than the mean.
+fn even_ids(keys: &[FileKey], count: usize) -> Vec<u128> {
+    let most = (keys.len() * 105).div_ceil(100 * count);
+    let ids = |seed: u128| -> Vec<u128> { (1..=count as u128).map(|n| seed * 1000 + n).collect() };
+    let is_even = |ids: &Vec<u128>| {
+        let (placement, mut counts) = (placement(ids), HashMap::<u64, usize>::new());
+        keys.iter().all(|key| {
+            let owned = counts.entry(placement.owner(parcel(*key)).unwrap().key).or_default();
+            *owned += 1;
+            *owned <= most
+        })
+    };
+    (1..).map(ids).find(is_even).unwrap()
+}
+
+/// Bytes that differ from object to object and from place to place.
+pub(crate) fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Waits for a condition, but not for ever.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
