@@ -124,6 +124,12 @@ impl Client {
         self.peer.short(self.node.clone().status(v1::StatusRequest {})).await
     }
 
+    /// The members of the node's cluster, as it sees them.
+    pub async fn members(&self) -> Result<v1::MembersReply> {
+        let mut cluster = v1::cluster_client::ClusterClient::new(self.channel.clone());
+        self.peer.short(cluster.members(v1::MembersRequest {})).await
+    }
+
     /// The datasets, by name.
     pub async fn list_datasets(&self) -> Result<Vec<v1::DatasetStatus>> {
         let reply = self.peer.short(self.node.clone().list_datasets(v1::ListDatasetsRequest {})).await?;

@@ -1,5 +1,6 @@
 //! This node among others: who is there, who owns what, and asking them for bytes.
 //!
+//! - [`ClusterConfig`]: what a user says about it.
 //! - [`membership`]: who is there.
 //! - `view` says whom to ask for a parcel: the owner, who stands in for it, who had it before.
 //! - `peer` is one other node: a few connections, deadlines, a breaker.
@@ -9,6 +10,7 @@
 //!
 //! What must not be here: how bytes are kept.
 
+mod config;
 mod follow;
 mod handover;
 pub mod membership;
@@ -17,6 +19,7 @@ mod peering;
 mod token;
 mod view;
 
+pub use config::{ClusterConfig, Way};
 pub use handover::Handover;
 pub use peer::PeerStatus;
 pub use peering::{Patience, Peering};

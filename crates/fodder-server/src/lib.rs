@@ -25,6 +25,7 @@ mod testing;
 mod warm;
 mod wire;
 
+pub use cluster::ClusterConfig;
 pub use icache::IcacheConfig;
 pub use node::{Addresses, Node, NodeConfig, NodeInfo};
 pub use state::{Connections, NodeState};

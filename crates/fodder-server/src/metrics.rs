@@ -57,6 +57,7 @@ struct Scrape {
     engine: EngineStatus,
     jobs: Vec<job::OfDataset>,
     connections: [(&'static str, u64); 3],
+    members: Vec<(String, u64)>,
     losses: u64,
     epochs: u64,
     version: &'static str,
@@ -72,6 +73,7 @@ impl Scrape {
             engine,
             jobs,
             connections: [("rest", count(&open.rest)), ("grpc", count(&open.grpc)), ("frames", count(&open.frames))],
+            members: members(info),
             losses: info.state.icache.losses(),
             epochs: info.state.icache.epochs(),
             version: info.version,
@@ -79,6 +81,16 @@ impl Scrape {
             memory: Memory::now(),
         }
     }
+}
+
+/// How many members of the cluster are in each state, as this node sees them.
+fn members(info: &NodeInfo) -> Vec<(String, u64)> {
+    let members = info.state.cluster().map(|joined| joined.membership.members().borrow().clone());
+    let mut counts = std::collections::BTreeMap::<String, u64>::new();
+    for seen in members.iter().flat_map(|members| members.all()) {
+        *counts.entry(seen.state()).or_default() += 1;
+    }
+    counts.into_iter().collect()
 }
 
 /// Resident memory of this process, as the kernel counts it.
@@ -227,6 +239,9 @@ fn process(out: &mut Out<'_>, scrape: &Scrape) -> fmt::Result {
     let one = |value| [(Vec::new(), value)];
     out.gauge("fodder_budget_limit_bytes", "Memory for bytes on their way", &one(scrape.engine.budget_bytes))?;
     out.gauge("fodder_budget_used_bytes", "How much of that memory is in use", &one(scrape.engine.budget_used_bytes))?;
+    let members: Vec<_> =
+        scrape.members.iter().map(|(state, count)| (vec![("state", state.clone())], *count)).collect();
+    out.gauge("fodder_cluster_members", "Members of the cluster, as this node sees them", &members)?;
     let connections = scrape.connections.map(|(door, count)| (vec![("door", door.to_owned())], count));
     out.gauge("fodder_connections", "Connections that are open", &connections)?;
     out.counter("fodder_icache_losses", "Losses accepted from iCache's clients", &one(scrape.losses))?;

@@ -3,6 +3,7 @@
 //! Each handler converts, calls the engine and replies. What must not be here: decisions about the cache, and sockets;
 //! whoever listens gives connections to the router.
 
+mod cluster;
 mod condition;
 mod content;
 mod dataset;
@@ -76,6 +77,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/metrics", get(node::metrics)),
         ("/api/v1/openapi.json", get(node::openapi)),
         ("/api/v1/status", get(node::status)),
+        ("/api/v1/cluster", get(cluster::cluster)),
         ("/api/v1/datasets", get(dataset::list).post(dataset::add)),
         ("/api/v1/datasets/{name}", get(dataset::get).delete(dataset::remove)),
         ("/api/v1/datasets/{name}/refresh", post(dataset::refresh)),

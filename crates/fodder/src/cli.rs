@@ -17,7 +17,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 pub use bench::{BenchCommand, BenchReadArgs};
 pub use job::{IntroduceArgs, JobArgs, JobCommand, ModeArg};
 pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
-pub use serve::{ServeArgs, TierArg};
+pub use serve::{ClusterArgs, ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
 pub use warm::WarmArgs;
 
@@ -93,6 +93,20 @@ pub enum LogFormat {
     Json,
 }
 
+/// What to do with the nodes that share a cache.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Show who is there: state, zone, share, held bytes, hit ratio, latency.
+    Status {
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+        /// Which node to ask.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -127,6 +141,9 @@ Example:
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Show the nodes that share a cache.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Show the training jobs of a node: where they are, how fast, and whether their last epoch was exact.
     Jobs {
         /// Of which dataset; all of them if none is named.

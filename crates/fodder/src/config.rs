@@ -9,10 +9,10 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-use crate::cli::{LogFormat, ServeArgs};
+use crate::cli::{ClusterArgs, LogFormat, ServeArgs};
 use anyhow::{Context, Result, bail, ensure};
 use fodder_core::config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig};
-use fodder_server::NodeConfig;
+use fodder_server::{ClusterConfig, NodeConfig};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// Where it listens.
     pub node: NodeConfig,
+    /// The nodes it shares its cache with.
+    pub cluster: ClusterConfig,
     /// What it serves from the start.
     pub datasets: Vec<DatasetConfig>,
     /// Its log.
@@ -111,6 +113,7 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
     if socket.is_some() {
         config.node.socket = socket.clone();
     }
+    apply_cluster_flags(&mut config.cluster, &args.cluster);
     if let Some(origin) = &args.origin {
         let dataset = DatasetConfig {
             layout: args.layout.clone().unwrap_or_default(),
@@ -124,6 +127,20 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
         config.datasets.push(dataset);
     }
     Ok(())
+}
+
+fn apply_cluster_flags(config: &mut ClusterConfig, args: &ClusterArgs) {
+    let ClusterArgs { join, membership, advertise, zone, replicas, token_file } = args;
+    if !join.is_empty() {
+        config.join = join.clone();
+    }
+    config.membership = membership.unwrap_or(config.membership);
+    config.advertise = advertise.clone().or(config.advertise.take());
+    config.replicas = replicas.unwrap_or(config.replicas);
+    config.token_file = token_file.clone().or(config.token_file.take());
+    if let Some(zone) = zone {
+        config.zone = zone.clone();
+    }
 }
 
 /// A dataset with its name and an origin that means the same in every directory.
@@ -193,6 +210,7 @@ fn check(config: &Config) -> Result<()> {
     if let Some(pair) = paths.windows(2).find(|pair| pair[1].starts_with(pair[0])) {
         bail!("the tiers {} and {} overlap: give each a directory of its own", pair[0].display(), pair[1].display());
     }
+    config.cluster.check()?;
     if let Some(socket) = &config.node.socket {
         let length = socket.as_os_str().len();
         ensure!(

@@ -15,18 +15,20 @@ pub mod identity;
 mod probe;
 mod seal;
 mod seed;
+mod status;
 #[cfg(test)]
 mod tests;
 mod word;
 
 pub(crate) use door::service;
 pub use fodder_policy::membership::{
-    Incarnation, Member, Members, NodeId, Patience, Seen, State, Versions, check_address, check_zone,
+    Incarnation, Member, Members, NodeId, Patience, Refused, Seen, State, Versions, check_address, check_zone,
 };
 pub use identity::Identity;
 pub use probe::{Dial, plain};
 pub use seal::Seal;
 pub use seed::Seed;
+pub use status::{ClusterStatus, MemberStatus};
 
 use board::Board;
 use std::{fmt, sync::Arc, time::Duration};

@@ -114,12 +114,25 @@ pub(crate) async fn node(State(app): State<App>) -> Json<Value> {
     Json(node_info(&app).1)
 }
 
-/// The nodes of the cluster: this one.
+/// The nodes of the cluster that answer; where there is none, this one.
 #[utoipa::path(get, path = "/cluster", tag = "icache",
     responses((status = 200, description = "nodes, and infomap from node to its information", content_type = "application/json")))]
 pub(crate) async fn cluster(State(app): State<App>) -> Json<Value> {
     let (node, info) = node_info(&app);
-    Json(json!({ "nodes": [&node], "infomap": { &node: info } }))
+    let mut infos = BTreeMap::from([(node, info.clone())]);
+    let members = app.info.state.cluster().map(|joined| joined.membership.members().borrow().clone());
+    for seen in members.iter().flat_map(|members| members.others()).filter(|seen| !seen.unreachable) {
+        let (host, port) = seen.member.address.rsplit_once(':').unwrap_or_default();
+        let mut other = info.clone();
+        other["node"] = json!(host);
+        other["uuid"] = json!(seen.member.id);
+        other["rpcport"] = json!(port.parse::<u16>().unwrap_or_default());
+        // iCache knows a node by its host; two on one host are told apart by the port.
+        let name = if infos.contains_key(host) { seen.member.address.clone() } else { host.to_owned() };
+        infos.insert(name, other);
+    }
+    let nodes: Vec<_> = infos.keys().collect();
+    Json(json!({ "nodes": nodes, "infomap": infos }))
 }
 
 fn node_info(app: &App) -> (String, Value) {

@@ -88,6 +88,7 @@ fn scrape() -> Scrape {
     Scrape {
         engine: status(),
         jobs: vec![OfDataset { dataset: "d".into(), jobs: vec![job] }],
+        members: vec![("serving".into(), 3)],
         connections: [("rest", 41), ("grpc", 42), ("frames", 43)],
         losses: 44,
         epochs: 45,
@@ -150,6 +151,7 @@ fn every_count_is_printed_under_its_name_and_labels() {
         r#"fodder_tier_health{tier="SSD",path="/var/\"cache\"",health="unstable"} 1"#,
         "fodder_budget_limit_bytes 30",
         "fodder_budget_used_bytes 31",
+        r#"fodder_cluster_members{state="serving"} 3"#,
         r#"fodder_connections{door="grpc"} 42"#,
         "fodder_icache_losses_total 44",
         "fodder_icache_epochs_total 45",

@@ -4,7 +4,7 @@
 //! is described here, and tests compare the two.
 #![allow(dead_code, reason = "these types only describe what the engine's own look like on the wire")]
 
-use super::{ProblemBody, dataset, job, node, object, warm};
+use super::{ProblemBody, cluster, dataset, job, node, object, warm};
 use crate::icache::rest as icache;
 use utoipa::{OpenApi, ToSchema};
 
@@ -14,7 +14,7 @@ use utoipa::{OpenApi, ToSchema};
     info(title = "Fodder", description = "A training-data cache: the REST door of one node.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
-        node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status,
+        node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status, cluster::cluster,
         dataset::list, dataset::add, dataset::get, dataset::remove, dataset::refresh, dataset::evict, dataset::verify,
         dataset::advice, warm::warm,
         object::list, object::object, object::item,

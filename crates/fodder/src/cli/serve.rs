@@ -7,6 +7,7 @@ use fodder_core::{
     size,
 };
 use fodder_policy::Policy;
+use fodder_server::cluster::Way;
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 const HELP: &str = "\
@@ -22,6 +23,7 @@ Examples:
   fodder serve gs://bucket/data --tier /dev/shm/fodder:MEM:8GiB --tier /mnt/nvme:SSD:1TiB
   fodder serve ./data --rest 127.0.0.1:0 --grpc 127.0.0.1:0     # free ports; they are printed
   fodder serve --config fodder.yaml
+  fodder serve s3://bucket/data --grpc 0.0.0.0:18284 --join 'gpu[01-04]' --token-file /etc/fodder/token
 
 The node prints its settings and addresses, one a line, then `ready`. SIGTERM or Ctrl-C ends it
 cleanly; a second one ends it at once.";
@@ -80,6 +82,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PATH", env = "FODDER_SOCKET", help_heading = "Addresses")]
     pub socket: Option<PathBuf>,
 
+    /// The nodes it shares its cache with.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+
     /// Show the datasets as a directory too: one on it, or several each in a directory of its name.
     #[arg(long, value_name = "DIR")]
     pub mount: Option<PathBuf>,
@@ -96,6 +102,35 @@ pub struct ServeArgs {
         value_parser = parse_duration
     )]
     pub until_idle: Option<Duration>,
+}
+
+/// The nodes that a node shares its cache with.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ClusterArgs {
+    /// Share the cache with the nodes at these addresses: HOST or HOST:PORT, a name with many addresses, or a list as Slurm
+    /// writes it, such as `gpu[01-04,07]`; several with commas. The node itself may be among them.
+    #[arg(long, value_name = "ADDR[,ADDR…]", env = "FODDER_JOIN", help_heading = "Cluster")]
+    pub join: Vec<String>,
+    /// How nodes know of each other: `fixed` (each asks each). Default: fixed.
+    #[arg(long, value_name = "WAY", env = "FODDER_MEMBERSHIP", value_parser = parse_way, help_heading = "Cluster")]
+    pub membership: Option<Way>,
+    /// Where other nodes reach this one's gRPC. Default: where it listens.
+    #[arg(long, value_name = "HOST:PORT", env = "FODDER_ADVERTISE", help_heading = "Cluster")]
+    pub advertise: Option<String>,
+    /// Where the node stands, such as a rack; nodes of one zone are near each other.
+    #[arg(long, value_name = "NAME", env = "FODDER_ZONE", help_heading = "Cluster")]
+    pub zone: Option<String>,
+    /// How many nodes keep each range of bytes. Default: 1.
+    #[arg(long, value_name = "N", env = "FODDER_REPLICAS", help_heading = "Cluster")]
+    pub replicas: Option<u32>,
+    /// The file with the word that all nodes of the cluster share.
+    #[arg(long, value_name = "FILE", env = "FODDER_TOKEN_FILE", help_heading = "Cluster")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// A way of knowing other nodes by its name.
+fn parse_way(text: &str) -> Result<Way, String> {
+    serde_yaml_ng::from_str(text).map_err(|_| "there is `fixed`".into())
 }
 
 /// One `--tier`: where, of what, how much.

@@ -14,7 +14,10 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use fodder_core::{Engine, config::DatasetConfig, size};
-use fodder_server::Node;
+use fodder_server::{
+    Node,
+    cluster::{Patience, Peering, Token, membership::State},
+};
 use mount::Mounting;
 use run_time::{Memory, idle};
 use std::{
@@ -59,11 +62,15 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     engine.expect(config.datasets.iter().chain(remembered.datasets()).map(|dataset| dataset.name.clone()));
     let node = Node::start(config.node.clone(), engine.clone()).await.context("cannot listen")?;
     announce(&engine, &node);
+    join_cluster(&config, &engine, &node).await?;
 
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
         engine.expect([]);
         node.info().state.set_ready();
+        if let Some(cluster) = node.info().state.cluster() {
+            cluster.membership.announce(State::Serving).await;
+        }
         let mounting = mount(&engine, &node, args.mount.as_deref()).await?;
         print_line("ready");
         anyhow::Ok(mounting)
@@ -91,6 +98,24 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     end(node, &engine, signals).await
 }
 
+/// Joins the cluster, if the node is to be in one, and shares what is cached with it.
+async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node) -> Result<()> {
+    if !config.cluster.is_in_use() {
+        return Ok(());
+    }
+    let capacity = config.engine.tiers.iter().map(|tier| tier.quota_bytes).sum();
+    let token = config.cluster.token()?.map(|text| Token::new(&text)).transpose()?;
+    let joined = config.cluster.join(&config.engine.cache_dir, node.addresses().grpc, capacity).await?;
+    let members = joined.membership.members().borrow().clone();
+    print_line(&format!("member {} {}", members.me().id, members.me().address));
+    let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, token, Patience::default());
+    engine.join(Arc::clone(&peering) as _);
+    node.info().state.share(Arc::clone(&peering));
+    tokio::spawn(peering.follow(Arc::clone(engine), joined.membership.members()));
+    node.info().state.join(joined);
+    Ok(())
+}
+
 /// Mounts the node's datasets, if that is wanted.
 async fn mount(engine: &Engine, node: &Node, dir: Option<&Path>) -> Result<Option<Mounting>> {
     let Some(dir) = dir else { return Ok(None) };
@@ -102,6 +127,9 @@ async fn mount(engine: &Engine, node: &Node, dir: Option<&Path>) -> Result<Optio
 /// Drains and closes; a second signal ends the process at once.
 async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals) -> Result<ExitCode> {
     let drain = async {
+        if let Some(cluster) = node.info().state.cluster() {
+            cluster.membership.leave().await;
+        }
         node.shutdown().await;
         engine.shutdown().await;
     };

@@ -33,7 +33,7 @@ pub(super) const KEYS: [&str; 18] = [
 
 /// Whether a file is iCache's: it has one of its keys, and none of Fodder's sections.
 pub(super) fn is_icache(mapping: &Mapping) -> bool {
-    let ours = ["engine", "datasets", "cache_size", "log"].iter().any(|key| mapping.contains_key(*key));
+    let ours = ["engine", "cluster", "datasets", "cache_size", "log"].iter().any(|key| mapping.contains_key(*key));
     let theirs = mapping.iter().any(|(key, value)| match key.as_str() {
         Some("node") => value.is_string(),
         Some(key) => KEYS.contains(&key),

@@ -94,7 +94,7 @@ fn a_misspelt_key_gives_its_line_and_a_suggestion() {
     assert!(shown.starts_with("fodder.yaml:6: "), "{shown}");
     assert!(shown.contains("`datasets[1].polcy`; did you mean `policy`?"), "{shown}");
     let shown = problem("zebra: 1\n");
-    assert!(shown.contains("there are cache_size, engine, node, datasets, log"), "{shown}");
+    assert!(shown.contains("there are cache_size, engine, node, cluster, datasets, log"), "{shown}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The machine that knows who is there, behind a lock, with the time; and the place where others look for changes.
 
-use super::{Member, Members, Patience, State};
+use super::{Member, Members, NodeId, Patience, State};
 use fodder_policy::membership::{Heard, View, Voice};
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 /// Who is there, for all who hear and all who ask.
@@ -12,17 +12,24 @@ pub(crate) struct Board {
     view: Mutex<View>,
     started: Instant,
     news: watch::Sender<Arc<Members>>,
+    /// How long members took to answer, where they were asked.
+    answers: Mutex<BTreeMap<NodeId, Duration>>,
 }
 
 impl Board {
     pub(crate) fn new(me: Member, patience: Patience) -> Arc<Self> {
         let view = View::new(me, patience);
         let news = watch::Sender::new(Arc::new(view.members()));
-        Arc::new(Self { view: Mutex::new(view), started: Instant::now(), news })
+        Arc::new(Self { view: Mutex::new(view), started: Instant::now(), news, answers: Mutex::default() })
     }
 
     pub(crate) fn members(&self) -> watch::Receiver<Arc<Members>> {
         self.news.subscribe()
+    }
+
+    /// How long a member last took to answer.
+    pub(crate) fn answered_in(&self, id: NodeId) -> Option<Duration> {
+        self.answers.lock().get(&id).copied()
     }
 
     /// Says something new about this node.
@@ -36,7 +43,13 @@ impl Board {
     }
 
     /// Takes in what a member answered: its own word, then what it heard of others.
-    pub(super) fn answered(&self, words: Vec<Member>) {
+    pub(super) fn answered(&self, words: Vec<Member>, took: Duration) {
+        if let Some(id) = words.first().map(|member| member.id) {
+            let known = self.news.borrow().clone();
+            let mut answers = self.answers.lock();
+            answers.retain(|id, _| known.get(*id).is_some());
+            answers.insert(id, took);
+        }
         self.take_in(words, Voice::Own);
     }
 

@@ -1,4 +1,4 @@
-//! The gRPC service `fodder.v1.Cluster`: answers members who ask who this node is.
+//! The gRPC service `fodder.v1.Cluster`: answers members who ask who this node is, and people who ask who is there.
 
 use super::word::{OTHERS_TOLD, Unbelieved, opened, sealed};
 use crate::{NodeInfo, grpc::refuse};
@@ -34,5 +34,10 @@ impl cluster_server::Cluster for Door {
         })?;
         joined.board.told(words);
         Ok(Response::new(sealed(&joined.board.tell(OTHERS_TOLD), &joined.seal)))
+    }
+
+    async fn members(&self, _: Request<v1::MembersRequest>) -> Result<Response<v1::MembersReply>, Status> {
+        let status = self.info.state.cluster().map(|joined| joined.status()).unwrap_or_default();
+        Ok(Response::new(status.into()))
     }
 }

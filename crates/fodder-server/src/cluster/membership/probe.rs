@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio_util::task::TaskTracker;
 use tonic::transport::{Channel, Endpoint};
@@ -102,6 +102,7 @@ impl Prober {
     }
 
     async fn ask(&self, address: &str, mut client: ClusterClient<Channel>) {
+        let asked = Instant::now();
         let message = sealed(&self.board.tell(OTHERS_TOLD), &self.seal);
         let answer = tokio::time::timeout(DEADLINE, client.hello(message)).await;
         let words = match answer {
@@ -115,7 +116,7 @@ impl Prober {
             line.who = who;
         }
         match words {
-            Ok(words) => self.board.answered(words),
+            Ok(words) => self.board.answered(words, asked.elapsed()),
             Err(error) => tracing::debug!(address, error, "a member did not answer"),
         }
     }

@@ -43,14 +43,9 @@ impl Seed {
         Ok(seeds)
     }
 
-    /// The host, without brackets.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// The same host at another port.
-    pub fn at_port(&self, port: u16) -> Self {
-        Self { host: self.host.clone(), port }
+    /// Whether it is this machine, whatever it is called.
+    pub fn is_here(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     }
 }
 

@@ -1,0 +1,207 @@
+//! What a user may say about the cluster a node is in, checked and turned into a membership.
+
+use super::membership::{
+    Identity, Joined, Member, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone, fixed::Fixed,
+};
+use fodder_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+/// The cluster a node is in. Without anything in `join` it is in none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// Where to look for other nodes: hosts, with or without a port, names with many addresses, lists as Slurm writes them.
+    pub join: Vec<String>,
+    /// How nodes know of each other.
+    pub membership: Way,
+    /// Where others reach this node's gRPC: host:port. None: where it listens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+    /// Where the node stands; members of one zone are near each other.
+    pub zone: String,
+    /// How many nodes keep each range of bytes.
+    pub replicas: u32,
+    /// The file with the word that all nodes of the cluster share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// How nodes know of each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Each asks each, beginning with a list of addresses.
+    #[default]
+    Fixed,
+}
+
+impl Default for ClusterConfig {
+    fn default() -> Self {
+        Self {
+            join: Vec::new(),
+            membership: Way::default(),
+            advertise: None,
+            zone: String::new(),
+            replicas: 1,
+            token_file: None,
+        }
+    }
+}
+
+/// The most nodes that may keep the same bytes.
+const MAX_REPLICAS: u32 = 16;
+
+impl ClusterConfig {
+    /// Whether the node is in a cluster at all.
+    pub fn is_in_use(&self) -> bool {
+        !self.join.is_empty()
+    }
+
+    /// Says in a sentence what is wrong, if something is.
+    pub fn check(&self) -> Result<()> {
+        self.seeds()?;
+        let wrong = |error: super::membership::Refused| Error::Invalid(error.to_string());
+        check_zone(&self.zone).map_err(wrong)?;
+        if let Some(address) = &self.advertise {
+            check_address(address).map_err(wrong)?;
+        }
+        if !(1..=MAX_REPLICAS).contains(&self.replicas) {
+            return Err(Error::Invalid(format!("{} replicas: choose between 1 and {MAX_REPLICAS}", self.replicas)));
+        }
+        Ok(())
+    }
+
+    /// Everybody to look for.
+    fn seeds(&self) -> Result<Vec<Seed>> {
+        let parsed: Result<Vec<_>, _> = self.join.iter().map(|text| Seed::parse(text, None)).collect();
+        Ok(parsed.map_err(Error::Invalid)?.concat())
+    }
+
+    /// The text of the token, if there is one.
+    pub fn token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the token in", path, &error))?;
+        if text.trim().is_empty() {
+            return Err(Error::Invalid(format!("the token in {} is empty", path.display())));
+        }
+        Ok(Some(text))
+    }
+
+    /// Joins the cluster, in the next life of the node whose cache directory this is; `joining`, until it says otherwise.
+    pub async fn join(&self, cache_dir: &Path, grpc: SocketAddr, capacity_bytes: u64) -> Result<Joined> {
+        let seeds = self.seeds()?;
+        let token = self.token()?;
+        if token.is_none() {
+            tracing::warn!("the cluster has no token: whoever reaches this node may join; give all nodes a token_file");
+        }
+        let address = match &self.advertise {
+            Some(address) => address.clone(),
+            None => advertised(grpc, &seeds).await?,
+        };
+        let dir = cache_dir.to_owned();
+        let identity = tokio::task::spawn_blocking(move || Identity::next(&dir)).await;
+        let Identity { id, incarnation } =
+            identity.map_err(|error| Error::Internal(format!("the identity could not be read: {error}")))??;
+        let me = Member {
+            id,
+            incarnation,
+            revision: 0,
+            address,
+            zone: self.zone.clone(),
+            capacity_bytes,
+            versions: VERSIONS,
+            state: State::Joining,
+        };
+        let terms = Terms { seal: Seal::new(token.as_deref().unwrap_or_default()), ..Terms::default() };
+        Ok(match self.membership {
+            Way::Fixed => Fixed::start(me, seeds, terms),
+        })
+    }
+}
+
+/// Where others reach a node that listens at an address.
+async fn advertised(grpc: SocketAddr, seeds: &[Seed]) -> Result<String> {
+    if grpc.ip().is_loopback() && !seeds.iter().all(Seed::is_here) {
+        return Err(Error::Invalid(format!(
+            "the node listens at {grpc}, where no other machine reaches it: give --grpc 0.0.0.0:{} to listen for them, \
+             or --advertise HOST:PORT if something passes their connections on",
+            grpc.port()
+        )));
+    }
+    if !grpc.ip().is_unspecified() {
+        return Ok(grpc.to_string());
+    }
+    for seed in seeds {
+        if let Some(ip) = route_to(seed).await {
+            return Ok(SocketAddr::new(ip, grpc.port()).to_string());
+        }
+    }
+    Err(Error::Invalid(
+        "it is not clear where other nodes reach this one, since none of those to join can be found: give --advertise \
+         HOST:PORT"
+            .into(),
+    ))
+}
+
+/// The address from which this machine would talk to another. Nothing is sent.
+async fn route_to(seed: &Seed) -> Option<IpAddr> {
+    let target = tokio::net::lookup_host(seed.to_string()).await.ok()?.next()?;
+    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = tokio::net::UdpSocket::bind(any).await.ok()?;
+    socket.connect(target).await.ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn seeds(text: &str) -> Vec<Seed> {
+        Seed::parse(text, None).unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_a_sentence() {
+        let config = ClusterConfig::default;
+        for (config, why) in [
+            (ClusterConfig { join: vec!["gpu[1-".into()], ..config() }, "never closes"),
+            (ClusterConfig { zone: "a b".into(), ..config() }, "is not a zone"),
+            (ClusterConfig { advertise: Some("node-3".into()), ..config() }, "not an address such as node-3:18284"),
+            (ClusterConfig { replicas: 0, ..config() }, "between 1 and 16"),
+        ] {
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        config().check().unwrap();
+        assert!(!config().is_in_use());
+    }
+
+    #[tokio::test]
+    async fn a_node_says_where_it_is_reached_or_why_it_is_not() {
+        let here: SocketAddr = "127.0.0.2:9".parse().unwrap();
+        assert_eq!(advertised(here, &seeds("127.0.0.1:1,localhost")).await.unwrap(), "127.0.0.2:9");
+        let error = advertised(here, &seeds("127.0.0.1,gpu01")).await.unwrap_err().to_string();
+        assert!(error.contains("--grpc 0.0.0.0:9"), "{error}");
+        let all: SocketAddr = "0.0.0.0:9".parse().unwrap();
+        assert_eq!(advertised(all, &seeds("127.0.0.1:1")).await.unwrap(), "127.0.0.1:9");
+        let error = advertised(all, &seeds("no-such-host.invalid")).await.unwrap_err().to_string();
+        assert!(error.contains("--advertise"), "{error}");
+    }
+
+    #[test]
+    fn a_token_is_read_from_its_file_and_an_empty_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let config = ClusterConfig { token_file: Some(path.clone()), ..ClusterConfig::default() };
+        config.token().unwrap_err();
+        std::fs::write(&path, " \n").unwrap();
+        assert!(config.token().unwrap_err().to_string().contains("is empty"));
+        std::fs::write(&path, "secret\n").unwrap();
+        assert_eq!(config.token().unwrap().as_deref(), Some("secret\n"));
+    }
+}

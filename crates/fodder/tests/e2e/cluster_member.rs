@@ -1,0 +1,94 @@
+//! Nodes that find each other, as real processes.
+
+use crate::program::{Node, fodder, run, wait_for};
+use serde_json::Value;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A node of a cluster whose members share a token.
+fn start(dir: &Path, name: &str, token: &str, args: &[&str]) -> Node {
+    let file = dir.join(format!("{name}.token"));
+    std::fs::write(&file, token).unwrap();
+    let zone = format!("zone-{name}");
+    let args = [&["--token-file", file.to_str().unwrap(), "--zone", &zone], args].concat();
+    Node::start(&dir.join(name), &args)
+}
+
+fn members(node: &Node) -> Vec<Value> {
+    let status = node.client(&["cluster", "status", "--json"]).good();
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    status["members"].as_array().unwrap().clone()
+}
+
+/// The states of the members, by zone.
+fn states(node: &Node) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut states: Vec<_> =
+        members(node).iter().map(|member| format!("{} {}", text(&member["zone"]), text(&member["state"]))).collect();
+    states.sort();
+    states
+}
+
+#[track_caller]
+fn all_see(nodes: &[&Node], expected: &[&str]) {
+    for node in nodes {
+        wait_for(&format!("{expected:?}, last seen {:?}", states(node)), || states(node) == expected);
+    }
+}
+
+const TOKEN: &str = "a word that all nodes of this cluster know";
+
+#[test]
+fn nodes_find_each_other_notice_a_death_and_a_return_and_keep_strangers_out() {
+    let dir = TempDir::new().unwrap();
+    let a = start(dir.path(), "a", TOKEN, &["--join", "127.0.0.1:1"]);
+    let first = a.line("grpc").to_owned();
+    let b = start(dir.path(), "b", TOKEN, &["--join", &first]);
+    let c = start(dir.path(), "c", TOKEN, &["--join", &first]);
+    let stranger = start(dir.path(), "x", "another word, which they do not know", &["--join", &first]);
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+    assert_eq!(states(&stranger), ["zone-x serving"]);
+
+    // What they show.
+    let shown = a.client(&["cluster", "status"]).good().text();
+    assert!(shown.contains("33.3 %") && shown.contains("serving") && shown.contains(&first), "{shown}");
+    let of_b = members(&a).into_iter().find(|member| member["zone"] == "zone-b").unwrap();
+    assert_eq!((&of_b["incarnation"], &of_b["capacity_bytes"]), (&1.into(), &(64u64 << 20).into()));
+    assert!(of_b["held_bytes"].is_u64() && of_b["latency_us"].is_u64(), "{of_b}");
+
+    // One dies without a word, comes back in its next life, and leaves with one.
+    drop(c);
+    all_see(&[&a, &b], &["zone-a serving", "zone-b serving", "zone-c unreachable"]);
+    let c = start(dir.path(), "c", TOKEN, &["--join", &first]);
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+    assert!(members(&b).iter().any(|member| member["zone"] == "zone-c" && member["incarnation"] == 2));
+    assert_eq!(c.stop(), 0);
+    all_see(&[&a, &b], &["zone-a serving", "zone-b serving"]);
+
+    // The first is nothing special.
+    assert_eq!(a.stop(), 0);
+    all_see(&[&b], &["zone-b serving"]);
+}
+
+#[test]
+fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
+    let dir = TempDir::new().unwrap();
+    let refused = |args: &[&str]| match Node::try_start(&dir.path().join("a"), args) {
+        Ok(_) => panic!("it started with {args:?}"),
+        Err(ended) => ended.bad(),
+    };
+    assert!(refused(&["--join", "gpu[01-04]"]).contains("--grpc 0.0.0.0:"));
+    assert!(refused(&["--join", "gpu[4-1]"]).contains("gpu[01-04,07]"));
+    assert!(refused(&["--join", "127.0.0.1", "--zone", "rack 7"]).contains("is not a zone"));
+    assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("fixed"));
+    assert!(refused(&["--join", "127.0.0.1", "--token-file", "/no/such/file"]).contains("/no/such/file"));
+}
+
+#[test]
+fn a_node_alone_says_that_it_is_in_no_cluster() {
+    let dir = TempDir::new().unwrap();
+    let node = Node::start(&dir.path().join("a"), &[]);
+    assert!(node.client(&["cluster", "status"]).good().text().contains("in no cluster"));
+    assert_eq!(members(&node), Vec::<Value>::new());
+    assert!(run(fodder().args(["config", "show"])).good().text().contains("membership: fixed"));
+}
