@@ -61,7 +61,7 @@ fn fill(dir: &Path, uri: &str) -> Result<()> {
     let shelf = tier.attach(fixture::NAME, objects.clone())?;
     for piece in (0..objects.pieces()).map(PieceId) {
         let reservation = shelf.reserve(shelf.cost(piece)).context("the tier is full")?;
-        shelf.write(piece, &[piece.0 as u8], reservation)?;
+        shelf.write(piece, &[&[piece.0 as u8]], reservation)?;
     }
     tier.close();
     Ok(())

@@ -182,11 +182,28 @@ impl Permit {
         Permit { held, giving_back: GivingBack(Arc::clone(&self.giving_back.0)) }
     }
 
+    /// Bytes that somebody else allocated, and that this permit pays for from now on.
+    pub fn pays_for(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Paid { bytes, _permit: Arc::clone(self) })
+    }
+
     /// A buffer of `len` bytes that this permit pays for. What is in it is arbitrary: fill it before it is shared.
     pub fn buffer(self, len: usize) -> Buffer {
         debug_assert!(self.held.num_permits() >= len, "a buffer is paid for in full");
         let free = self.held.semaphore().available_permits();
         Buffer { bytes: self.giving_back.0.pool.take(len, free), permit: Some(self) }
+    }
+}
+
+/// Bytes of other origin, and who pays for them.
+struct Paid {
+    bytes: Bytes,
+    _permit: Arc<Permit>,
+}
+
+impl AsRef<[u8]> for Paid {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -17,6 +17,7 @@ mod read;
 mod readahead;
 mod record;
 mod scrub;
+mod segment;
 mod shared;
 mod space;
 mod staging;

@@ -61,7 +61,7 @@ fn readers_never_see_a_wrong_byte_while_others_evict_and_refill() {
                     let piece = PieceId(random.random_range(0..world.pieces()));
                     // Conflicts with the other writer and refusals are part of the game.
                     if let Some(reservation) = shelf.reserve(shelf.cost(piece)) {
-                        let _ = shelf.write(piece, &pieces[piece.0 as usize], reservation);
+                        let _ = shelf.write(piece, &[&pieces[piece.0 as usize]], reservation);
                     }
                 }
             });
@@ -133,7 +133,7 @@ fn a_piece_that_is_punched_and_filled_again_is_never_read_as_a_hole() {
             }
             assert_eq!(shelf.evict(middle), [middle]);
             let reservation = shelf.reserve(shelf.cost(middle)).unwrap();
-            shelf.write(middle, &want, reservation).unwrap();
+            shelf.write(middle, &[&want], reservation).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -197,7 +197,7 @@ fn a_full_disk_is_a_miss_and_heals() {
     let ballast = home.join("ballast");
     let _ = std::fs::write(&ballast, vec![1; 4 << 20]);
     for (piece, reservation) in reserved {
-        let failed = shelf.write(PieceId(piece), &world.piece(piece), reservation);
+        let failed = shelf.write(PieceId(piece), &[&world.piece(piece)], reservation);
         assert!(matches!(failed, Err(Error::Full(_))), "{failed:?}");
         assert_ne!(tier.health(), Health::Ok);
     }

@@ -6,6 +6,7 @@ use super::{
     hold::Reason,
     job::Note,
     peer::Supply,
+    segment::{Chunk, Incoming},
     space::{Place, Room},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     id::{ObjectSlot, PieceId},
     tier::ShelfRead,
 };
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -87,22 +88,19 @@ impl Dataset {
         let fetching = self.meter.fetch();
         let mut supply = Supply::open(self, flight).await?;
         fetching.answered();
-        let mut chunk = Bytes::new();
+        let mut chunk = Chunk::default();
         for index in 0..flight.len() {
             let range = flight.segment_range(index);
             let len = (range.end - range.start) as usize;
-            let mut buffer = permit.split(len as u64).buffer(len);
-            let mut rest = buffer.as_mut();
-            while !rest.is_empty() {
-                if !chunk.has_remaining() {
-                    chunk = supply.next().await?;
+            let mut incoming = Incoming::new(len, permit.split(len as u64));
+            while !incoming.is_complete() {
+                if chunk.is_empty() {
+                    chunk = supply.next().await?.into();
                 }
-                let n = rest.len().min(chunk.len());
-                chunk.copy_to_slice(&mut rest[..n]);
-                rest = &mut rest[n..];
+                incoming.take(&mut chunk);
             }
-            let bytes = buffer.freeze();
-            flight.publish(index, bytes.clone());
+            let segment = incoming.finish();
+            flight.publish(index, segment.clone());
             let Some(first) = flight.first_piece else { continue };
             let piece = PieceId(first.0 + index as u32);
             let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
@@ -112,7 +110,7 @@ impl Dataset {
                 Some(Keep::Shelf(level, place)) => {
                     let dataset = Arc::clone(self);
                     let keep = move || {
-                        if !dataset.keep(level, piece, &bytes, place) {
+                        if !dataset.keep(level, piece, &segment, place) {
                             dataset.stage_instead(level, piece, landing);
                         }
                     };
@@ -148,16 +146,17 @@ impl Dataset {
     }
 
     /// Writes a piece to the stock that wants it, and says whether it is there. What cannot be kept will be a miss again.
-    fn keep(&self, level: usize, piece: PieceId, bytes: &[u8], place: Place) -> bool {
+    fn keep(&self, level: usize, piece: PieceId, segment: &[Bytes], place: Place) -> bool {
         let (space, stock) = &self.stocks[level];
         let room = match place {
             Place::Reserved(room) => Some(room),
             Place::ToMake => space.make_room(stock, piece, |victim| self.demote(level, victim)),
         };
         let Some(Room { reservation, claim }) = room else { return false };
-        let written = stock.shelf.write(piece, bytes, reservation);
+        let parts: Vec<&[u8]> = segment.iter().map(|part| &part[..]).collect();
+        let written = stock.shelf.write(piece, &parts, reservation);
         match &written {
-            Ok(()) => stock.inserted(piece, bytes.len() as u32, self.is_guest(piece)),
+            Ok(()) => stock.inserted(piece, self.piece_len(piece), self.is_guest(piece)),
             Err(error) => tracing::debug!(dataset = self.config().name, %error, "a piece could not be kept"),
         }
         drop(claim);
@@ -169,7 +168,7 @@ impl Dataset {
         if let Some((below, place)) = self.admit_below(level + 1, piece)
             && let Some(bytes) = self.copy_of(level, piece)
         {
-            self.keep(below, piece, &bytes, place);
+            self.keep(below, piece, &[bytes], place);
         }
     }
 
@@ -182,7 +181,7 @@ impl Dataset {
                 && let Some(place) = above.admit(stock, piece, dataset.piece_len(piece), dataset.is_mere_guest(piece))
                 && let Some(bytes) = dataset.copy_of(level, piece)
             {
-                dataset.keep(level - 1, piece, &bytes, place);
+                dataset.keep(level - 1, piece, &[bytes], place);
                 if stock.shelf.has(piece) {
                     dataset.stocks[level].1.evict(piece);
                 }
@@ -190,13 +189,13 @@ impl Dataset {
         });
     }
 
-    fn copy_of(&self, level: usize, piece: PieceId) -> Option<Vec<u8>> {
+    fn copy_of(&self, level: usize, piece: PieceId) -> Option<Bytes> {
         let objects = self.objects();
         let object: ObjectSlot = objects.object_of(piece);
         let offset = u64::from(piece.0 - objects.first_piece(object).0) * u64::from(objects.piece_bytes());
         let mut bytes = vec![0; self.piece_len(piece) as usize];
         let read = self.stocks[level].1.shelf.read(object, offset, &mut bytes, true);
-        (read == ShelfRead::Done).then_some(bytes)
+        (read == ShelfRead::Done).then(|| bytes.into())
     }
 }
 

@@ -4,6 +4,7 @@
 //! fills the cache are pieces, and each stays in the table until it is on a shelf, so that between the fetch and
 //! the write nobody fetches it again. A flight that nobody waits for any more is abandoned.
 
+use super::segment::{Segment, slices};
 use crate::{
     Error, Result,
     id::{ObjectSlot, PieceId},
@@ -32,7 +33,7 @@ pub(super) struct Flight {
     pub(super) first_piece: Option<PieceId>,
     /// Bytes of a segment; segments lie on the grid of this size, the first and last may be shorter.
     grid_bytes: u64,
-    segments: Vec<OnceLock<Bytes>>,
+    segments: Vec<OnceLock<Segment>>,
     progress: watch::Sender<Progress>,
     waiters: AtomicUsize,
     /// A peer asks for it: it must not ask peers itself.
@@ -82,8 +83,8 @@ impl Flight {
     }
 
     /// A segment has arrived: everyone who waits for it may go on.
-    pub(super) fn publish(&self, index: usize, bytes: Bytes) {
-        let _ = self.segments[index].set(bytes);
+    pub(super) fn publish(&self, index: usize, segment: Segment) {
+        let _ = self.segments[index].set(segment);
         self.progress.send_modify(|progress| progress.published = index + 1);
     }
 
@@ -135,13 +136,13 @@ impl Waiter {
         for index in first..=last {
             let arrived = progress.wait_for(|progress| progress.published > index || progress.error.is_some()).await;
             let arrived = arrived.map_err(|_| Error::Internal("a flight vanished".into()))?.published > index;
-            let Some(bytes) = flight.segments[index].get().filter(|_| arrived) else {
+            let Some(segment) = flight.segments[index].get().filter(|_| arrived) else {
                 return Err(progress.borrow().error.clone().unwrap_or(Error::Closed));
             };
             let held = flight.segment_range(index);
             let from = range.start.max(held.start) - held.start;
             let to = range.end.min(held.end) - held.start;
-            parts.push(bytes.slice(from as usize..to as usize));
+            parts.extend(slices(segment, from as usize..to as usize));
         }
         Ok(parts)
     }

@@ -116,7 +116,7 @@ impl World {
     pub fn fill(&self, shelf: &Shelf, piece: u32) -> Result<()> {
         let full = || fodder_core::Error::Full("no reservation".into());
         let reservation = shelf.reserve(shelf.cost(PieceId(piece))).ok_or_else(full)?;
-        shelf.write(PieceId(piece), &self.piece(piece), reservation)
+        shelf.write(PieceId(piece), &[&self.piece(piece)], reservation)
     }
     pub fn fill_all(&self, shelf: &Shelf) {
         (0..self.pieces()).for_each(|piece| self.fill(shelf, piece).unwrap());

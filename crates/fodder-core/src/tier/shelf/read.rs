@@ -169,7 +169,7 @@ impl Shelf {
             return Check::Gone;
         }
         match got {
-            Ok(count) if count == scratch.len() && crc32c(scratch) == crc => {
+            Ok(count) if count == scratch.len() && crc32c(&[scratch]) == crc => {
                 let verified = state.with(Kind::Verified).0;
                 if let Some(cell) = self.states.get(piece) {
                     // Lost against an eviction is as good as won.

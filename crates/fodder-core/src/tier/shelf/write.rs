@@ -13,7 +13,7 @@ use crate::{
 };
 use rustix::{fs::Mode, io::Errno};
 use std::{
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
@@ -27,26 +27,27 @@ pub(in crate::tier) struct Written {
 }
 
 impl Shelf {
-    /// Writes a piece. After Ok it is served; it is durable with the next commit. An error leaves it absent:
+    /// Writes a piece, which may come in parts. After Ok it is served; it is durable with the next commit. An error leaves it absent:
     /// [`Error::Conflict`] if it is being written by someone else or its name is taken, [`Error::Full`] and
     /// [`Error::Unavailable`] if the disk does not take it.
-    pub fn write(&self, piece: PieceId, bytes: &[u8], mut reservation: Reservation) -> Result<()> {
+    pub fn write(&self, piece: PieceId, parts: &[&[u8]], mut reservation: Reservation) -> Result<()> {
         let Some(object) = self.object_of(piece.0) else {
             return Err(Error::Internal(format!("piece {} does not exist", piece.0)));
         };
         let index = piece.0 - object.first;
         let len = piece_len(object.size, index, self.grid);
-        if bytes.len() as u64 != len || !reservation.of(&self.core.space) {
-            return Err(Error::Internal(format!("piece {index} has {len} bytes and was given {}", bytes.len())));
+        let given: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        if given != len || !reservation.of(&self.core.space) {
+            return Err(Error::Internal(format!("piece {index} has {len} bytes and was given {given}")));
         }
-        let crc = crc32c(bytes);
+        let crc = crc32c(parts);
         self.core.queue.wait_for_room();
         let _changing = self.changing.read();
         if self.closed() {
             return Err(Error::Closed);
         }
         let Some((kept, state)) = self.begin(object, piece.0, &mut reservation)? else { return Ok(()) };
-        let written = kept.file.write_all_at(bytes, u64::from(index) * u64::from(self.grid));
+        let written = kept.write_at(parts, u64::from(index) * u64::from(self.grid));
         let mut gate = self.gate(object.slot);
         if self.state(piece.0).kind() == Kind::Doomed {
             self.set_state(piece.0, state.with(Kind::Absent));
