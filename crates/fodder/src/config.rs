@@ -130,13 +130,14 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
 }
 
 fn apply_cluster_flags(config: &mut ClusterConfig, args: &ClusterArgs) {
-    let ClusterArgs { join, membership, advertise, zone, replicas, token_file } = args;
+    let ClusterArgs { join, membership, advertise, zone, replicas, gossip, token_file } = args;
     if !join.is_empty() {
         config.join = join.clone();
     }
     config.membership = membership.unwrap_or(config.membership);
     config.advertise = advertise.clone().or(config.advertise.take());
     config.replicas = replicas.unwrap_or(config.replicas);
+    config.gossip = gossip.or(config.gossip);
     config.token_file = token_file.clone().or(config.token_file.take());
     if let Some(zone) = zone {
         config.zone = zone.clone();

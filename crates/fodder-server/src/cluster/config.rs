@@ -1,7 +1,9 @@
 //! What a user may say about the cluster a node is in, checked and turned into a membership.
 
 use super::membership::{
-    Identity, Joined, Member, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone, fixed::Fixed,
+    Identity, Joined, Member, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone,
+    fixed::Fixed,
+    gossip::{self, Gossip},
 };
 use fodder_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -25,6 +27,9 @@ pub struct ClusterConfig {
     pub zone: String,
     /// How many nodes keep each range of bytes.
     pub replicas: u32,
+    /// Where it gossips. None: port 18282 where its gRPC listens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gossip: Option<SocketAddr>,
     /// The file with the word that all nodes of the cluster share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
@@ -37,6 +42,8 @@ pub enum Way {
     /// Each asks each, beginning with a list of addresses.
     #[default]
     Fixed,
+    /// Each tells a few others what it heard.
+    Gossip,
 }
 
 impl Default for ClusterConfig {
@@ -47,6 +54,7 @@ impl Default for ClusterConfig {
             advertise: None,
             zone: String::new(),
             replicas: 1,
+            gossip: None,
             token_file: None,
         }
     }
@@ -77,7 +85,8 @@ impl ClusterConfig {
 
     /// Everybody to look for.
     fn seeds(&self) -> Result<Vec<Seed>> {
-        let parsed: Result<Vec<_>, _> = self.join.iter().map(|text| Seed::parse(text, None)).collect();
+        let port = (self.membership == Way::Gossip).then_some(gossip::PORT);
+        let parsed: Result<Vec<_>, _> = self.join.iter().map(|text| Seed::parse(text, port)).collect();
         Ok(parsed.map_err(Error::Invalid)?.concat())
     }
 
@@ -119,6 +128,10 @@ impl ClusterConfig {
         let terms = Terms { seal: Seal::new(token.as_deref().unwrap_or_default()), ..Terms::default() };
         Ok(match self.membership {
             Way::Fixed => Fixed::start(me, seeds, terms),
+            Way::Gossip => {
+                let listen = self.gossip.unwrap_or(SocketAddr::new(grpc.ip(), gossip::PORT));
+                Gossip::start(me, seeds, listen, terms).await?
+            }
         })
     }
 }

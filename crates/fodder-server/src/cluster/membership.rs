@@ -4,13 +4,14 @@
 //! - `board` holds the machine (`fodder_policy::membership`) and tells of changes; every way feeds it.
 //! - [`identity`] is who this node is; `seal` and `word` are how words of members travel; `probe` asks members whether
 //!   they live; `door` answers those who ask.
-//! - [`fixed`] asks a list of addresses.
+//! - [`fixed`] asks a list of addresses; [`gossip`] tells a few what it heard.
 //!
 //! What must not be here: who owns what, and how bytes travel.
 
 pub(crate) mod board;
 mod door;
 pub mod fixed;
+pub mod gossip;
 pub mod identity;
 mod probe;
 mod seal;
@@ -31,7 +32,7 @@ pub use seed::Seed;
 pub use status::{ClusterStatus, MemberStatus};
 
 use board::Board;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// The versions of the protocol between nodes that this program speaks.
@@ -87,4 +88,6 @@ pub struct Joined {
     pub membership: Arc<dyn Membership>,
     pub(crate) board: Arc<Board>,
     pub(crate) seal: Seal,
+    /// Where it gossips, if it does.
+    pub gossip: Option<SocketAddr>,
 }

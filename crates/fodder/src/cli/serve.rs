@@ -111,7 +111,8 @@ pub struct ClusterArgs {
     /// writes it, such as `gpu[01-04,07]`; several with commas. The node itself may be among them.
     #[arg(long, value_name = "ADDR[,ADDR…]", env = "FODDER_JOIN", help_heading = "Cluster")]
     pub join: Vec<String>,
-    /// How nodes know of each other: `fixed` (each asks each). Default: fixed.
+    /// How nodes know of each other: `fixed` (each asks each) or `gossip` (each tells a few what it heard; --join then names
+    /// gossip addresses). Default: fixed.
     #[arg(long, value_name = "WAY", env = "FODDER_MEMBERSHIP", value_parser = parse_way, help_heading = "Cluster")]
     pub membership: Option<Way>,
     /// Where other nodes reach this one's gRPC. Default: where it listens.
@@ -123,6 +124,9 @@ pub struct ClusterArgs {
     /// How many nodes keep each range of bytes. Default: 1.
     #[arg(long, value_name = "N", env = "FODDER_REPLICAS", help_heading = "Cluster")]
     pub replicas: Option<u32>,
+    /// Where it gossips, over UDP. Default: port 18282 where its gRPC listens.
+    #[arg(long, value_name = "ADDR", env = "FODDER_GOSSIP", value_parser = parse_socket_addr, help_heading = "Cluster")]
+    pub gossip: Option<SocketAddr>,
     /// The file with the word that all nodes of the cluster share.
     #[arg(long, value_name = "FILE", env = "FODDER_TOKEN_FILE", help_heading = "Cluster")]
     pub token_file: Option<PathBuf>,
@@ -130,7 +134,7 @@ pub struct ClusterArgs {
 
 /// A way of knowing other nodes by its name.
 fn parse_way(text: &str) -> Result<Way, String> {
-    serde_yaml_ng::from_str(text).map_err(|_| "there is `fixed`".into())
+    serde_yaml_ng::from_str(text).map_err(|_| "there are `fixed` and `gossip`".into())
 }
 
 /// One `--tier`: where, of what, how much.

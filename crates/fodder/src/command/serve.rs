@@ -108,6 +108,9 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node) -> Res
     let joined = config.cluster.join(&config.engine.cache_dir, node.addresses().grpc, capacity).await?;
     let members = joined.membership.members().borrow().clone();
     print_line(&format!("member {} {}", members.me().id, members.me().address));
+    if let Some(gossip) = joined.gossip {
+        print_line(&format!("gossip {gossip}"));
+    }
     let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, token, Patience::default());
     engine.join(Arc::clone(&peering) as _);
     node.info().state.share(Arc::clone(&peering));

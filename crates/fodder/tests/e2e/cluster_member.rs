@@ -71,6 +71,27 @@ fn nodes_find_each_other_notice_a_death_and_a_return_and_keep_strangers_out() {
 }
 
 #[test]
+fn nodes_that_gossip_find_each_other_past_junk_and_strangers() {
+    let dir = TempDir::new().unwrap();
+    let gossip = ["--membership", "gossip", "--gossip", "127.0.0.1:0", "--join"];
+    let a = start(dir.path(), "a", TOKEN, &[&gossip[..], &["127.0.0.1:1"]].concat());
+    let first = a.line("gossip").to_owned();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for length in [0, 1, 16, 17, 1000, 60_000] {
+        socket.send_to(&vec![0xa5; length], &first).unwrap();
+    }
+    let joined = |name, token| start(dir.path(), name, token, &[&gossip[..], &[&first]].concat());
+    let (b, c) = (joined("b", TOKEN), joined("c", TOKEN));
+    let stranger = joined("x", "another word, which they do not know");
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+    assert_eq!(states(&stranger), ["zone-x serving"]);
+    drop(c);
+    all_see(&[&a, &b], &["zone-a serving", "zone-b serving", "zone-c unreachable"]);
+    assert_eq!(b.stop(), 0);
+    all_see(&[&a], &["zone-a serving", "zone-c unreachable"]);
+}
+
+#[test]
 fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
     let dir = TempDir::new().unwrap();
     let refused = |args: &[&str]| match Node::try_start(&dir.path().join("a"), args) {
@@ -80,7 +101,7 @@ fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
     assert!(refused(&["--join", "gpu[01-04]"]).contains("--grpc 0.0.0.0:"));
     assert!(refused(&["--join", "gpu[4-1]"]).contains("gpu[01-04,07]"));
     assert!(refused(&["--join", "127.0.0.1", "--zone", "rack 7"]).contains("is not a zone"));
-    assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("fixed"));
+    assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("`gossip`"));
     assert!(refused(&["--join", "127.0.0.1", "--token-file", "/no/such/file"]).contains("/no/such/file"));
 }
 

@@ -58,16 +58,33 @@ impl Board {
         self.take_in(words, Voice::Hearsay);
     }
 
+    /// What this node says of itself.
+    pub(super) fn me(&self) -> Member {
+        self.view.lock().me().clone()
+    }
+
+    /// Takes in gossip: whatever is new in it is a sign of life, whoever passed it on.
+    pub(super) fn gossiped(&self, words: Vec<Member>) {
+        let lives: Vec<_> = words.iter().map(|word| (word.id, word.incarnation)).collect();
+        let news = self.take_in(words, Voice::Hearsay);
+        let lives = lives.into_iter().zip(news).filter_map(|(life, news)| news.then_some(life));
+        self.change(|view, now| lives.for_each(|(id, incarnation)| view.vouch(id, incarnation, now)));
+    }
+
     /// Lets time pass.
     pub(super) fn pass(&self) {
         self.change(|view, now| view.pass(now));
     }
 
-    fn take_in(&self, words: Vec<Member>, first: Voice) {
+    /// Says of each word whether it was news.
+    fn take_in(&self, words: Vec<Member>, first: Voice) -> Vec<bool> {
+        let mut news = Vec::with_capacity(words.len());
         self.change(|view, now| {
             for (number, word) in words.into_iter().enumerate() {
                 let address = word.address.clone();
-                match view.hear(word, if number == 0 { first } else { Voice::Hearsay }, now) {
+                let heard = view.hear(word, if number == 0 { first } else { Voice::Hearsay }, now);
+                news.push(heard == Ok(Heard::News));
+                match heard {
                     Ok(Heard::Double) => tracing::warn!(
                         address,
                         "another node speaks with this node's identity: was the cache directory copied? Remove \
@@ -78,6 +95,7 @@ impl Board {
                 }
             }
         });
+        news
     }
 
     /// Changes the view, and tells those who wait if it then says something else.

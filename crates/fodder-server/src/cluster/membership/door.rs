@@ -33,7 +33,7 @@ impl cluster_server::Cluster for Door {
             })
         })?;
         joined.board.told(words);
-        Ok(Response::new(sealed(&joined.board.tell(OTHERS_TOLD), &joined.seal)))
+        Ok(Response::new(sealed(joined.board.tell(OTHERS_TOLD), &joined.seal)))
     }
 
     async fn members(&self, _: Request<v1::MembersRequest>) -> Result<Response<v1::MembersReply>, Status> {

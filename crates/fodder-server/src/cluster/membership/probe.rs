@@ -103,7 +103,7 @@ impl Prober {
 
     async fn ask(&self, address: &str, mut client: ClusterClient<Channel>) {
         let asked = Instant::now();
-        let message = sealed(&self.board.tell(OTHERS_TOLD), &self.seal);
+        let message = sealed(self.board.tell(OTHERS_TOLD), &self.seal);
         let answer = tokio::time::timeout(DEADLINE, client.hello(message)).await;
         let words = match answer {
             Ok(Ok(answer)) => opened(answer.get_ref(), &self.seal).map_err(|error| error.to_string()),

@@ -8,8 +8,8 @@ use super::{
 /// Three nodes that serve; all but the first know only the first.
 async fn three(way: &Way) -> [TestNode; 3] {
     let first = Start::new(way, 1, &[]).run().await;
-    let second = Start::new(way, 2, &[first.address]).run().await;
-    let third = Start::new(way, 3, &[first.address]).run().await;
+    let second = Start::new(way, 2, &[first.seed]).run().await;
+    let third = Start::new(way, 3, &[first.seed]).run().await;
     for node in [&first, &second, &third] {
         node.announce(State::Serving).await;
     }
@@ -33,7 +33,7 @@ async fn one_that_dies_is_unreachable_until_it_is_back_in_its_next_life(way: Way
     let address = third.address;
     drop(third);
     all_see(&[&first, &second], &["1 serving", "2 serving", "3 unreachable"]).await;
-    let again = Start { incarnation: 2, address, ..Start::new(&way, 3, &[first.address]) }.run().await;
+    let again = Start { incarnation: 2, address, ..Start::new(&way, 3, &[first.seed]) }.run().await;
     all_see(&[&first, &second, &again], &["1 serving", "2 serving", "3 joining"]).await;
     assert_eq!(first.member(3).unwrap().incarnation, Incarnation(2));
 }
@@ -48,7 +48,7 @@ async fn one_that_leaves_is_gone_and_stays_gone(way: Way) {
 
 async fn a_stranger_neither_joins_nor_learns_who_is_there(way: Way) {
     let nodes = three(&way).await;
-    let seeds: Vec<_> = nodes.iter().map(|node| node.address).collect();
+    let seeds: Vec<_> = nodes.iter().map(|node| node.seed).collect();
     let stranger = Start { token: "another", ..Start::new(&way, 9, &seeds) }.run().await;
     // Somebody who joins after the stranger has begun, to know that there was time enough.
     let fourth = Start::new(&way, 4, &[seeds[1]]).run().await;
@@ -81,3 +81,19 @@ macro_rules! conforms {
 }
 
 conforms!(fixed, Way::Fixed);
+conforms!(gossip, Way::Gossip);
+
+#[tokio::test]
+async fn junk_at_the_gossip_port_does_no_harm() {
+    let first = Start::new(&Way::Gossip, 1, &[]).run().await;
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let sealed = word::sealed(vec![member(7)], &Seal::new("not the token"));
+    let sealed = prost::Message::encode_to_vec(&sealed);
+    for length in 0..200 {
+        let junk: Vec<u8> = (0..length).map(|at| (at * 37 + length * 11) as u8).collect();
+        socket.send_to(&junk, first.seed).await.unwrap();
+        socket.send_to(&sealed[..length.min(sealed.len())], first.seed).await.unwrap();
+    }
+    let second = Start::new(&Way::Gossip, 2, &[first.seed]).run().await;
+    all_see(&[&first, &second], &["1 joining", "2 joining"]).await;
+}

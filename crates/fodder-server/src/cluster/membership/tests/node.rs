@@ -1,7 +1,10 @@
 //! A node as far as membership goes: a port, the door for members, and a way of knowing others.
 
 use super::*;
-use crate::{Addresses, IcacheConfig, NodeInfo, NodeState, cluster::membership::fixed::Fixed};
+use crate::{
+    Addresses, IcacheConfig, NodeInfo, NodeState,
+    cluster::membership::{fixed::Fixed, gossip::Gossip},
+};
 use std::{
     net::SocketAddr,
     time::{Instant, SystemTime},
@@ -17,6 +20,7 @@ const LONG: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub(super) enum Way {
     Fixed,
+    Gossip,
 }
 
 /// A node; dropped, it is dead.
@@ -24,6 +28,8 @@ pub(super) enum Way {
 pub(super) struct TestNode {
     pub(super) joined: Joined,
     pub(super) address: SocketAddr,
+    /// Where others look for it.
+    pub(super) seed: SocketAddr,
     _server: DropGuard,
 }
 
@@ -65,6 +71,7 @@ impl Start {
         let seeds: Vec<_> = self.seeds.iter().flat_map(|seed| Seed::parse(&seed.to_string(), None).unwrap()).collect();
         let joined = match self.way {
             Way::Fixed => Fixed::start(me, seeds, terms),
+            Way::Gossip => Gossip::start(me, seeds, ([127, 0, 0, 1], 0).into(), terms).await.unwrap(),
         };
         let state = Arc::new(NodeState::new(IcacheConfig::default()));
         state.join(joined.clone());
@@ -75,7 +82,8 @@ impl Start {
             .add_service(service(Arc::new(info)))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
         tokio::spawn(server);
-        TestNode { joined, address, _server: stop.drop_guard() }
+        let seed = joined.gossip.unwrap_or(address);
+        TestNode { joined, address, seed, _server: stop.drop_guard() }
     }
 }
 

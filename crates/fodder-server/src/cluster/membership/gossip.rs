@@ -1,0 +1,201 @@
+//! Members by gossip: each node tells a few others, chosen by chance, what it heard, and they tell it what they heard. What
+//! a node sends does not grow with the cluster, so it is for hundreds of nodes without any other service.
+//!
+//! Small sealed datagrams over UDP. A word that is newer than what is known here is a sign of life, whoever passes it on;
+//! so a member is unreachable when nobody has heard it, and not when one link is cut.
+
+use super::{
+    Joined, Member, Members, Membership, NodeId, Seal, Seed, State, Terms,
+    board::Board,
+    probe::Prober,
+    seed::look_up,
+    word::{self, Told},
+};
+use fodder_api::v1;
+use fodder_core::{Error, Result};
+use prost::Message;
+use rand::seq::IndexedRandom;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    net::UdpSocket,
+    sync::{Notify, watch},
+    time::{Instant, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The port where none is given.
+pub(crate) const PORT: u16 = 18282;
+
+/// To how many of those who were heard lately a node talks at a time; and to one who was not.
+const FANOUT: usize = 3;
+
+/// About how many others a datagram tells: it stays below 6 KiB.
+const OTHERS_TOLD: usize = 40;
+
+/// The largest datagram.
+const MAX_BYTES: usize = 65_507;
+
+/// How often names are looked up anew.
+const LOOK_UP: Duration = Duration::from_secs(10);
+
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Membership by gossip.
+#[derive(Debug)]
+pub struct Gossip {
+    board: Arc<Board>,
+    prober: Arc<Prober>,
+    stop: CancellationToken,
+    /// Talks to somebody now.
+    hurry: Arc<Notify>,
+}
+
+impl Gossip {
+    /// Listens and begins to talk; ends when it is dropped or left.
+    pub async fn start(me: Member, seeds: Vec<Seed>, listen: SocketAddr, terms: Terms) -> Result<Joined> {
+        let socket = UdpSocket::bind(listen)
+            .await
+            .map_err(|error| Error::Invalid(format!("cannot listen for gossip at {listen}: {error}")))?;
+        let address = socket.local_addr().ok();
+        let board = Board::new(me, terms.patience);
+        let gossip = Self {
+            prober: Prober::new(Arc::clone(&board), terms.seal.clone(), Arc::clone(&terms.dial)),
+            board: Arc::clone(&board),
+            stop: CancellationToken::new(),
+            hurry: Arc::default(),
+        };
+        let talk =
+            Talk { socket, board: Arc::clone(&board), seal: terms.seal.clone(), places: BTreeMap::new(), strangers: 0 };
+        let talk = talk.run(seeds, terms.interval, Arc::clone(&gossip.hurry));
+        tokio::spawn(gossip.stop.clone().run_until_cancelled_owned(talk));
+        Ok(Joined { membership: Arc::new(gossip), board, seal: terms.seal, gossip: address })
+    }
+}
+
+/// The loop that owns the socket.
+struct Talk {
+    socket: UdpSocket,
+    board: Arc<Board>,
+    seal: Seal,
+    /// Where members gossip.
+    places: BTreeMap<NodeId, SocketAddr>,
+    /// Datagrams that were not believed.
+    strangers: u64,
+}
+
+impl Talk {
+    async fn run(mut self, seeds: Vec<Seed>, interval: Duration, hurry: Arc<Notify>) {
+        let mut buffer = vec![0; MAX_BYTES];
+        let mut addresses = BTreeSet::new();
+        let mut looked_up: Option<Instant> = None;
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                received = self.socket.recv_from(&mut buffer) => {
+                    match received {
+                        Ok((length, from)) => self.hear(&buffer[..length], from).await,
+                        // An answer that could not be delivered: it was for somebody who is gone.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    }
+                    continue;
+                }
+                _ = ticks.tick() => {}
+                () = hurry.notified() => {}
+            }
+            if looked_up.is_none_or(|at| at.elapsed() >= LOOK_UP) {
+                addresses = look_up(&seeds, addresses).await;
+                looked_up = Some(Instant::now());
+            }
+            self.board.pass();
+            for place in self.chosen(&addresses) {
+                self.say(place, false).await;
+            }
+        }
+    }
+
+    /// A few of those who were heard lately, and one who was not: a seed, or somebody who is silent.
+    fn chosen(&mut self, seeds: &BTreeSet<String>) -> BTreeSet<SocketAddr> {
+        let members = self.board.members().borrow().clone();
+        self.places.retain(|id, _| members.get(*id).is_some());
+        let place = |unreachable: bool| {
+            let others = members.others().filter(move |seen| seen.unreachable == unreachable);
+            others.filter_map(|seen| self.places.get(&seen.member.id).copied()).collect::<Vec<_>>()
+        };
+        let (heard, mut silent) = (place(false), place(true));
+        silent.extend(
+            seeds.iter().filter_map(|seed| seed.parse::<SocketAddr>().ok()).filter(|seed| !heard.contains(seed)),
+        );
+        let mut random = rand::rng();
+        heard.sample(&mut random, FANOUT).chain(silent.choose(&mut random)).copied().collect()
+    }
+
+    async fn say(&self, to: SocketAddr, answer: bool) {
+        let words = self.board.tell(OTHERS_TOLD);
+        let places = words.iter().map(|word| self.places.get(&word.id).copied()).collect();
+        let message = word::sealed_told(&Told { words, places, answer }, &self.seal).encode_to_vec();
+        if let Err(error) = self.socket.send_to(&message, to).await {
+            tracing::debug!(%to, %error, "a datagram could not be sent");
+        }
+    }
+
+    async fn hear(&mut self, datagram: &[u8], from: SocketAddr) {
+        let told =
+            v1::HelloMessage::decode(datagram).ok().and_then(|message| word::opened_told(&message, &self.seal).ok());
+        let Some(told) = told else {
+            self.strangers += 1;
+            if self.strangers.is_power_of_two() {
+                tracing::warn!(%from, count = self.strangers, "gossip that is not of this cluster: see that all nodes have the same token");
+            }
+            return;
+        };
+        let own = told.words.first().map(|word| word.id);
+        if own == Some(self.board.me().id) {
+            return;
+        }
+        let members = self.board.members().borrow().clone();
+        for (word, place) in told.words.iter().zip(&told.places) {
+            let heard = members.get(word.id).is_some_and(|seen| !seen.unreachable);
+            match place {
+                _ if Some(word.id) == own => self.places.insert(word.id, from),
+                // Hearsay does not move somebody who is heard where it is.
+                Some(place) if !heard => self.places.insert(word.id, *place),
+                _ => None,
+            };
+        }
+        self.board.gossiped(told.words);
+        if !told.answer {
+            self.say(from, true).await;
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Membership for Gossip {
+    fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.board.members()
+    }
+
+    async fn announce(&self, state: State) {
+        self.board.say(state);
+        self.hurry.notify_one();
+    }
+
+    async fn leave(&self) {
+        self.board.say(State::Left);
+        self.stop.cancel();
+        self.prober.tell_all(GOODBYE).await;
+    }
+}
+
+impl Drop for Gossip {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
