@@ -42,7 +42,7 @@ lint:
 	$(CARGO) lint
 
 bench:
-	@tools/setup --venv --deb redis-server=redis-server --deb fuse3=fusermount3 --deb rclone=rclone --deb s3fs=s3fs
+	@tools/setup --venv --deb redis-server=redis-server --deb fuse3=fusermount3 --deb rclone=rclone --deb s3fs=s3fs --deb iperf3=iperf3 --deb iproute2=ip
 	@tools/torch
 	PYO3_BUILD_EXTENSION_MODULE=1 $(CARGO) build --release --locked --package fodder --package fodder-bench \
 		--package fodder-python

@@ -8,6 +8,7 @@ mod epoch;
 mod fixture;
 mod machine;
 mod mounted;
+mod namespace;
 mod node;
 mod outcome;
 mod process;

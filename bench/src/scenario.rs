@@ -10,6 +10,7 @@ mod mount;
 mod peers;
 mod python;
 mod random_reads;
+mod remote_hits;
 mod restart;
 mod sim;
 mod warm_up;
@@ -61,6 +62,8 @@ pub(crate) enum Scenario {
     FirstEpoch,
     /// Bytes fetched for each byte used, when a large file is read at random.
     RandomReads,
+    /// What another node has cached, read through this one, against `iperf3` on the same line.
+    RemoteHits,
     /// Warming against line and disk, and against `rclone copy`.
     WarmUp,
     /// The Python package against torchvision, and against the socket without Python.
@@ -83,6 +86,7 @@ impl Scenario {
         Self::Peers,
         Self::FirstEpoch,
         Self::RandomReads,
+        Self::RemoteHits,
         Self::WarmUp,
         Self::Python,
         Self::Restart,
@@ -101,6 +105,7 @@ impl Scenario {
             Self::Peers => "peers",
             Self::FirstEpoch => "first-epoch",
             Self::RandomReads => "random-reads",
+            Self::RemoteHits => "remote-hits",
             Self::WarmUp => "warm-up",
             Self::Python => "python",
             Self::Restart => "restart",
@@ -122,6 +127,7 @@ impl Scenario {
             Self::Peers => peers::run(setting),
             Self::FirstEpoch => first_epoch::run(setting),
             Self::RandomReads => random_reads::run(setting),
+            Self::RemoteHits => remote_hits::run(setting),
             Self::WarmUp => warm_up::run(setting),
             Self::Python => python::run(setting),
         }?;
@@ -144,6 +150,9 @@ pub(crate) enum Child {
     /// A client of one door.
     #[command(hide = true)]
     Client(batches::client::ClientArguments),
+    /// A node of two.
+    #[command(hide = true)]
+    Member(remote_hits::MemberArguments),
     /// Weighs a catalog.
     #[command(hide = true)]
     Weigh(bytes_per_item::WeighArguments),
@@ -158,6 +167,7 @@ impl Child {
         match self {
             Self::Node(node) => node.run(),
             Self::Client(client) => client.run(),
+            Self::Member(member) => member.run(),
             Self::Weigh(weigh) => weigh.run(),
             Self::Reopen(reopen) => reopen.run(),
         }

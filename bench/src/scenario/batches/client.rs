@@ -40,7 +40,7 @@ impl Kind {
     ];
 
     /// How it is written.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::RedisUnix => "redis-unix",
             Self::FramesUnix => "frames-unix",
@@ -65,6 +65,9 @@ pub(crate) struct ClientArguments {
     /// How many items there are.
     #[arg(long)]
     items: usize,
+    /// How many are asked for at a time.
+    #[arg(long, default_value_t = BATCH)]
+    batch: usize,
 }
 
 impl ClientArguments {
@@ -78,7 +81,8 @@ impl ClientArguments {
             match words.next() {
                 Some("check") => {
                     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-                    all.chunks(BATCH).try_for_each(|ids| reader.read(ids, &mut |bytes| digest.update(bytes)))?;
+                    all.chunks(self.batch.max(1))
+                        .try_for_each(|ids| reader.read(ids, &mut |bytes| digest.update(bytes)))?;
                     Ok(digest.finalize().to_string())
                 }
                 Some("run") => {
@@ -88,7 +92,7 @@ impl ClientArguments {
                     let mut ids = order.iter().map(|&id| id as u64).cycle();
                     let mut len = 0;
                     for _ in 0..batches {
-                        let batch: Vec<u64> = ids.by_ref().take(BATCH).collect();
+                        let batch: Vec<u64> = ids.by_ref().take(self.batch).collect();
                         reader.read(&batch, &mut |bytes| len += bytes.len())?;
                     }
                     Ok(len.to_string())
