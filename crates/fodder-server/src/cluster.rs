@@ -20,7 +20,7 @@ mod token;
 mod view;
 
 pub use config::{ClusterConfig, Way};
-pub use handover::Handover;
+pub use handover::{Handover, Offer};
 pub use peer::PeerStatus;
 pub use peering::{Patience, Peering};
 pub(crate) use token::Side;

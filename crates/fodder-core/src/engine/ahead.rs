@@ -74,6 +74,7 @@ impl Dataset {
             first: PieceId(pieces.start),
             count: (pieces.len() as u64).min(pieces_in_one_request(range.start / piece_bytes, piece_bytes)) as u32,
             offset: range.start,
+            asks_peers: self.asks_peers(object, range.start),
         }
     }
 

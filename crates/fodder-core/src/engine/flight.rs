@@ -38,6 +38,8 @@ pub(super) struct Flight {
     waiters: AtomicUsize,
     /// A peer asks for it: it must not ask peers itself.
     for_peer: AtomicBool,
+    /// It may be waiting for a peer now.
+    asks_peers: AtomicBool,
     /// Whether a peer, and whether the origin, has sent any of it.
     senders: [AtomicBool; 2],
     pub(super) abandoned: CancellationToken,
@@ -50,7 +52,13 @@ struct Progress {
 }
 
 impl Flight {
-    fn new(object: ObjectSlot, range: Range<u64>, first_piece: Option<PieceId>, grid_bytes: u64) -> Self {
+    fn new(
+        object: ObjectSlot,
+        range: Range<u64>,
+        first_piece: Option<PieceId>,
+        grid_bytes: u64,
+        asks_peers: bool,
+    ) -> Self {
         let count = range.end.div_ceil(grid_bytes) - range.start / grid_bytes;
         Self {
             object,
@@ -61,6 +69,7 @@ impl Flight {
             progress: watch::Sender::new(Progress::default()),
             waiters: AtomicUsize::new(0),
             for_peer: AtomicBool::new(false),
+            asks_peers: AtomicBool::new(asks_peers),
             senders: Default::default(),
             abandoned: CancellationToken::new(),
         }
@@ -95,6 +104,16 @@ impl Flight {
 
     pub(super) fn is_for_peer(&self) -> bool {
         self.for_peer.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may be waiting for a peer. Whoever comes for a peer does not wait with it: that peer may be the one.
+    pub(super) fn asks_peers(&self) -> bool {
+        self.asks_peers.load(Ordering::Relaxed)
+    }
+
+    /// From now on it waits for the origin.
+    pub(super) fn asks_origin(&self) {
+        self.asks_peers.store(false, Ordering::Relaxed);
     }
 
     /// Some of its bytes came, from a peer or from the origin.
@@ -170,6 +189,8 @@ pub(super) struct Stretch {
     pub(super) count: u32,
     /// Where in the object the first piece begins.
     pub(super) offset: u64,
+    /// Whether a flight for them will ask peers, who may ask peers in turn.
+    pub(super) asks_peers: bool,
 }
 
 /// What is on its way for one dataset. Bounded by the memory budget: each entry has paid for its bytes.
@@ -182,7 +203,8 @@ pub(super) struct Flights {
 #[derive(Debug, Default)]
 struct Table {
     pieces: FxHashMap<PieceId, Arc<Flight>>,
-    ranges: FxHashMap<(ObjectSlot, u64, u64), Arc<Flight>>,
+    /// The last says whether it may ask peers.
+    ranges: FxHashMap<(ObjectSlot, u64, u64, bool), Arc<Flight>>,
 }
 
 /// The next stretch of a read, as it stands now.
@@ -227,8 +249,8 @@ impl Flights {
         }
         let Some(keeps) = admit(stretch.first.0..stretch.first.0 + count) else { return Leg::Unwanted(count) };
         let end = (stretch.offset + u64::from(count) * stretch.piece_bytes).min(stretch.object_bytes);
-        let flight = Flight::new(stretch.object, stretch.offset..end, Some(stretch.first), stretch.piece_bytes);
-        let flight = Arc::new(flight);
+        let (object, range, grid) = (stretch.object, stretch.offset..end, stretch.piece_bytes);
+        let flight = Arc::new(Flight::new(object, range, Some(stretch.first), grid, stretch.asks_peers));
         for n in 0..count {
             table.pieces.insert(PieceId(stretch.first.0 + n), Arc::clone(&flight));
         }
@@ -236,12 +258,18 @@ impl Flights {
     }
 
     /// Joins the flight past the cache that reads exactly `range`, or makes it: then true, and the caller starts it.
-    pub(super) fn board(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, grid_bytes: u64) -> (Waiter, bool) {
+    pub(super) fn board(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        range: Range<u64>,
+        grid_bytes: u64,
+        asks_peers: bool,
+    ) -> (Waiter, bool) {
         let mut table = self.table.lock();
         let mut new = false;
-        let flight = table.ranges.entry((object, range.start, range.end)).or_insert_with(|| {
+        let flight = table.ranges.entry((object, range.start, range.end, asks_peers)).or_insert_with(|| {
             new = true;
-            Arc::new(Flight::new(object, range, None, grid_bytes))
+            Arc::new(Flight::new(object, range, None, grid_bytes, asks_peers))
         });
         (self.wait_for(flight), new)
     }
@@ -310,9 +338,11 @@ impl Table {
                 }
             }
             None => {
-                let key = (flight.object, flight.range.start, flight.range.end);
-                if self.ranges.get(&key).is_some_and(|other| std::ptr::eq(&**other, flight)) {
-                    self.ranges.remove(&key);
+                for asks_peers in [false, true] {
+                    let key = (flight.object, flight.range.start, flight.range.end, asks_peers);
+                    if self.ranges.get(&key).is_some_and(|other| std::ptr::eq(&**other, flight)) {
+                        self.ranges.remove(&key);
+                    }
                 }
             }
         }
@@ -326,7 +356,7 @@ mod tests {
 
     fn stretch(count: u32) -> Stretch {
         let object = ObjectSlot(0);
-        Stretch { object, object_bytes: 40, piece_bytes: 10, first: PieceId(7), count, offset: 0 }
+        Stretch { object, object_bytes: 40, piece_bytes: 10, first: PieceId(7), count, offset: 0, asks_peers: false }
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) use supply::Supply;
 
 use crate::{
     Result,
-    id::{FileKey, PieceId},
+    id::{FileKey, ObjectSlot, PieceId},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -85,6 +85,11 @@ impl super::Dataset {
     /// What this node is to a parcel; alone it owns everything.
     fn role(&self, key: FileKey, offset: u64) -> Role {
         self.shared.peers.get().map_or(Role::Owner, |peers| peers.role(key, offset))
+    }
+
+    /// Whether a flight for a reader here asks peers for more than what they hold.
+    pub(super) fn asks_peers(&self, object: ObjectSlot, offset: u64) -> bool {
+        self.shared.peers.get().is_some() && self.role(self.objects.load().key(object), offset) != Role::Owner
     }
 
     /// Whether a piece belongs to other nodes.

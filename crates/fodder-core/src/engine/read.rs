@@ -186,6 +186,7 @@ impl Dataset {
                 first: PieceId(first.0 + index as u32),
                 count: (range.end.div_ceil(piece_bytes) - index).min(pieces_in_one_request(index, piece_bytes)) as u32,
                 offset: index * piece_bytes,
+                asks_peers: manner != Manner::Peer && self.asks_peers(object, index * piece_bytes),
             };
             let until = |count: u32| at..((index + u64::from(count)) * piece_bytes).min(range.end);
             let admit = |run: Range<u32>| {
@@ -196,6 +197,9 @@ impl Dataset {
                 Leg::Kept(count) => {
                     let range = until(count);
                     Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
+                }
+                Leg::Joined(waiter, count) if manner == Manner::Peer && waiter.flight.asks_peers() => {
+                    self.pass_by(object, until(count), &mut permit, manner)
                 }
                 Leg::Joined(waiter, count) => {
                     let source = self.joined(stretch.first.0..stretch.first.0 + count, until(count).end);
@@ -222,7 +226,8 @@ impl Dataset {
     /// Fetches exactly `range`, past the cache.
     fn pass_by(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, permit: &mut Permit, manner: Manner) -> Part {
         let piece_bytes = u64::from(self.objects.load().piece_bytes());
-        let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes);
+        let asks_peers = manner != Manner::Peer && self.asks_peers(object, range.start);
+        let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes, asks_peers);
         if new {
             if manner == Manner::Peer {
                 waiter.flight.fly_for_peer();

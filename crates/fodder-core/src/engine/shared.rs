@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Fetched bytes go to the tiers on these threads.
@@ -13,6 +14,8 @@ const WRITE_THREADS: usize = 4;
 /// Reads that must wait for a disk do so on these.
 const READ_THREADS: usize = 8;
 
+/// Copies that are taken from owners at a time.
+const MAX_TAKES: usize = 16;
 /// The memory for what other nodes ask for, as a part of the budget, and beside it.
 const GIVING_PART: u64 = 4;
 
@@ -42,6 +45,8 @@ pub(super) struct Shared {
     pub(super) origin_concurrency: usize,
     /// The other nodes, once this one has joined them.
     pub(super) peers: OnceLock<Arc<dyn Peers>>,
+    /// Copies that are taken from owners because somebody would have liked to have them here.
+    pub(super) takes: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -62,6 +67,7 @@ impl Shared {
             recording: config.record.as_deref().map(Recording::start).transpose()?,
             origin_concurrency: config.origin_concurrency,
             peers: OnceLock::new(),
+            takes: Arc::new(Semaphore::new(MAX_TAKES)),
         }))
     }
 

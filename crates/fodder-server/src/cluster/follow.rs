@@ -1,6 +1,7 @@
 //! Follows the members: tells placement and the engine of every change, then offers what other nodes own now.
 
 use super::{
+    handover::Offer,
     membership::{Members, Seen},
     peering::Peering,
     view::Neighbour,
@@ -23,7 +24,7 @@ impl Peering {
             }
             let move_on = async {
                 tokio::time::sleep(SETTLED).await;
-                let done = self.hand_over(&engine).await;
+                let done = self.hand_over(&engine, Offer::OwnedBefore).await;
                 if done.taken + done.left > 0 {
                     tracing::info!(taken = done.taken, bytes = done.bytes, left = done.left, "handed over to others");
                 }

@@ -22,28 +22,49 @@ pub struct Handover {
     pub left: u64,
 }
 
+/// What is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// Everything that is held here and owned elsewhere: before a node goes.
+    All,
+    /// Of that, what this node owned before the members changed. Of what it holds beside that, the owner knows.
+    OwnedBefore,
+}
+
 impl Peering {
-    /// Offers everything that is held here and owned elsewhere to its owners. What they have already costs a word.
-    pub async fn hand_over(self: &Arc<Self>, engine: &Engine) -> Handover {
+    /// Offers what is held here and owned elsewhere to its owners. What they have already costs a word.
+    pub async fn hand_over(self: &Arc<Self>, engine: &Engine, offer: Offer) -> Handover {
         let mut done = Handover::default();
         for dataset in engine.datasets() {
-            let Ok(guests) = dataset.held_for_others().await else { continue };
-            let offers = stream::iter(guests).map(|wanted| async move {
-                let bytes = wanted.range.end - wanted.range.start;
-                (bytes, self.offer(&wanted).await)
-            });
-            let mut offers = offers.buffer_unordered(OFFERS);
-            while let Some((bytes, outcome)) = offers.next().await {
-                match outcome {
-                    Ok(()) => {
-                        done.taken += 1;
-                        done.bytes += bytes;
-                    }
-                    Err(_) => done.left += 1,
-                }
+            let mut next = Some(0);
+            while let Some(from) = next {
+                let Ok((page, behind)) = dataset.held_for_others(from).await else { break };
+                next = behind;
+                self.hand_over_page(page, offer, &mut done).await;
             }
         }
         done
+    }
+
+    async fn hand_over_page(&self, mut page: Vec<Wanted>, offer: Offer, done: &mut Handover) {
+        if offer == Offer::OwnedBefore {
+            let view = self.view();
+            page.retain(|wanted| view.owned_before(wanted.key, wanted.range.start));
+        }
+        let offers = stream::iter(page).map(|wanted| async move {
+            let bytes = wanted.range.end - wanted.range.start;
+            (bytes, self.offer(&wanted).await)
+        });
+        let mut offers = offers.buffer_unordered(OFFERS);
+        while let Some((bytes, outcome)) = offers.next().await {
+            match outcome {
+                Ok(()) => {
+                    done.taken += 1;
+                    done.bytes += bytes;
+                }
+                Err(_) => done.left += 1,
+            }
+        }
     }
 
     async fn offer(&self, wanted: &Wanted) -> Result<(), Failure> {

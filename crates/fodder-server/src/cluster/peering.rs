@@ -45,8 +45,8 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             connect: Duration::from_millis(500),
-            hedge: Duration::from_millis(600),
-            first_word: Duration::from_millis(1200),
+            hedge: Duration::from_millis(700),
+            first_word: Duration::from_millis(1300),
             progress: Duration::from_millis(1500),
             coming: Duration::from_secs(60),
             hand_over: Duration::from_secs(60),

@@ -124,17 +124,17 @@ impl View {
         };
         let owns = self.role(object, offset) == Role::Owner;
         if !owns && !for_peer {
+            // Only those before this node in the order of owners: so nobody waits for one who waits for it.
             let owners = self.placement.owners(parcel, self.replicas + 2);
-            let (real, next) = owners.split_at(self.replicas.min(owners.len()));
-            let near = real.iter().skip(1).filter(|owner| owner.zone == self.zone && self.zone != 0);
+            let mine = owners.iter().position(|owner| owner.key == self.me).unwrap_or(owners.len());
+            let before = &owners[..mine];
+            let near =
+                before.iter().take(self.replicas).skip(1).filter(|owner| owner.zone == self.zone && self.zone != 0);
             near.for_each(|owner| add(owner.key, Manner::Owner));
-            let first_alive = real.iter().chain(next).find(|owner| !self.is_gone(owner.key));
-            if let Some(first) = first_alive {
-                let manner = if real.first() == Some(first) { Manner::Owner } else { Manner::StandIn };
-                add(first.key, manner);
+            for owner in before.iter().filter(|owner| !self.is_gone(owner.key)).take(2) {
+                let is_first = owner.key == owners[0].key;
+                add(owner.key, if is_first { Manner::Owner } else { Manner::StandIn });
             }
-            let behind = real.iter().chain(next).filter(|owner| owner.key != self.me && !self.is_gone(owner.key));
-            behind.take(2).for_each(|owner| add(owner.key, Manner::StandIn));
         } else if owns {
             let former = self.former.iter().filter(|(_, until)| now < *until);
             let holders = former.filter_map(|(placement, _)| placement.owner(parcel));
@@ -148,6 +148,13 @@ impl View {
         let owners = self.placement.owners(parcel(object, offset), self.replicas + 1);
         let alive = owners.iter().find(|owner| owner.key == self.me || !self.is_gone(owner.key))?;
         self.peers.get(&alive.key)
+    }
+
+    /// Whether this node owned a parcel before the members changed.
+    pub(crate) fn owned_before(&self, object: FileKey, offset: u64) -> bool {
+        let parcel = parcel(object, offset);
+        let owners = self.former.iter().flat_map(|(placement, _)| placement.owners(parcel, self.replicas));
+        owners.into_iter().any(|owner| owner.key == self.me)
     }
 
     /// Whether a member does not answer.

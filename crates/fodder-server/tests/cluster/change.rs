@@ -1,7 +1,7 @@
 //! Nodes come and go: their share moves, from peers, and nothing else does.
 
 use crate::world::{One, World, introduce, until};
-use fodder_server::cluster::Neighbour;
+use fodder_server::cluster::{Neighbour, Offer};
 use futures::future::join_all;
 
 const BYTES: usize = 128 << 10;
@@ -40,7 +40,7 @@ async fn a_fourth_node_takes_about_a_quarter_from_the_others_and_the_origin_sees
     let share = fourth.owned(&world, &four).len();
     assert!((15..50).contains(&share), "{share} of 120 now belong to the fourth");
 
-    let handed = join_all(three.iter().map(|one| one.peering.hand_over(&one.engine))).await;
+    let handed = join_all(three.iter().map(|one| one.peering.hand_over(&one.engine, Offer::OwnedBefore))).await;
     assert!(fourth.held() >= share, "it holds {} of its {share}; handed over: {handed:?}", fourth.held());
     assert_eq!(fourth.dataset.stats().bytes_from_origin, 0);
     for one in &four {
@@ -84,7 +84,7 @@ async fn one_that_drains_hands_over_what_it_alone_holds_and_may_go() {
         one.peering.set(&members);
         one.engine.peers_changed().await.unwrap();
     }
-    let handed = nodes[2].peering.hand_over(&nodes[2].engine).await;
+    let handed = nodes[2].peering.hand_over(&nodes[2].engine, Offer::All).await;
     assert_eq!(handed.left, 0, "{handed:?}");
     assert!(handed.taken >= 15, "{handed:?}");
 

@@ -11,6 +11,7 @@ mod cli_join;
 mod cli_node;
 mod cli_serve;
 mod cli_sim;
+mod cluster;
 mod cluster_member;
 mod crash;
 mod icache;

@@ -17,6 +17,9 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
+/// Objects that are looked through at a time for what others own.
+const PAGE: u32 = 4096;
+
 /// As what another node asks this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
@@ -58,7 +61,7 @@ impl Dataset {
         if let Err(error) = self.may_give(object, &range, asked) {
             return Box::pin(stream::once(async { Err(error) }));
         }
-        let giving = Giving { dataset: Arc::clone(self), object, left: range, parts: VecDeque::new(), counts: true };
+        let giving = Giving::new(self, object, range, Manner::Peer);
         Box::pin(stream::try_unfold(giving, |mut giving| async move {
             Ok(giving.next().await?.map(|reply| (reply, giving)))
         }))
@@ -78,52 +81,64 @@ impl Dataset {
             return Ok(());
         }
         // Not counted as a read: nobody here has asked for it.
-        let mut giving =
-            Giving { dataset: Arc::clone(self), object, left: range, parts: VecDeque::new(), counts: false };
-        while giving.next().await?.is_some() {}
+        let mut taking = Giving::new(self, object, range, Manner::Plain);
+        while taking.next().await?.is_some() {}
         self.flights.landed_all(pieces).await;
         Ok(())
     }
 
-    /// What is held here and belongs to other nodes: ranges of one parcel, and of one request, each.
-    pub async fn held_for_others(self: &Arc<Self>) -> Result<Vec<Wanted>> {
-        let dataset = Arc::clone(self);
-        self.shared.mind.run(move || dataset.held_for_others_now()).await
+    /// A spare was asked for what it should hold: next time it does. Not if many are under way.
+    fn take_soon(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) {
+        if let Ok(slot) = Arc::clone(&self.shared.takes).try_acquire_owned() {
+            let dataset = Arc::clone(self);
+            self.shared.spawn(async move {
+                let _slot = slot;
+                if let Err(error) = dataset.take(object, range).await {
+                    tracing::debug!(dataset = dataset.config().name, %error, "a copy could not be taken");
+                }
+            });
+        }
     }
 
-    fn held_for_others_now(&self) -> Vec<Wanted> {
-        let (objects, snapshot, name) = (self.objects(), self.snapshot(), &self.config().name);
-        let piece_bytes = u64::from(objects.piece_bytes());
-        let mut all: Vec<Wanted> = Vec::new();
-        for object in snapshot.objects() {
-            let (key, size, first) = (objects.key(object), objects.size(object), objects.first_piece(object).0);
-            let mut open: Option<Range<u64>> = None;
-            let mut close = |range: Option<Range<u64>>| {
-                let wanted = |range| Wanted {
-                    dataset: name.clone(),
-                    path: objects.path(object),
-                    key,
-                    object_bytes: size,
-                    range,
-                    for_peer: false,
-                };
-                all.extend(range.map(wanted));
-            };
-            for index in 0..size.div_ceil(piece_bytes) {
-                let piece = PieceId(first + index as u32);
-                let range = index * piece_bytes..((index + 1) * piece_bytes).min(size);
-                let goes_on = range.start % REQUEST_BYTES != 0;
-                if !self.holds(piece) || !self.is_guest(piece) {
-                    close(open.take());
-                } else if let Some(open) = open.as_mut().filter(|_| goes_on) {
-                    open.end = range.end;
-                } else {
-                    close(open.replace(range));
-                }
-            }
-            close(open);
+    /// What is held here and belongs to other nodes, among some objects from a place in the snapshot on: ranges of one parcel,
+    /// and of one request, each; and the place to go on at.
+    pub async fn held_for_others(self: &Arc<Self>, from: u32) -> Result<(Vec<Wanted>, Option<u32>)> {
+        let dataset = Arc::clone(self);
+        self.shared.mind.run(move || dataset.held_for_others_now(from)).await
+    }
+
+    fn held_for_others_now(&self, from: u32) -> (Vec<Wanted>, Option<u32>) {
+        let snapshot = self.snapshot();
+        let end = snapshot.object_count().min(from.saturating_add(PAGE));
+        let mut all = Vec::new();
+        for object in (from..end).filter_map(|place| snapshot.object_at(place)) {
+            self.held_of(object, &mut all);
         }
-        all
+        (all, (end < snapshot.object_count()).then_some(end))
+    }
+
+    fn held_of(&self, object: ObjectSlot, all: &mut Vec<Wanted>) {
+        let (objects, mut ranges) = (self.objects(), Vec::<Range<u64>>::new());
+        for piece in self.pieces_of(object).map(PieceId) {
+            let range = self.piece_range(piece).1;
+            if !self.holds(piece) || !self.is_guest(piece) {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start && !range.start.is_multiple_of(REQUEST_BYTES) => {
+                    last.end = range.end
+                }
+                _ => ranges.push(range),
+            }
+        }
+        all.extend(ranges.into_iter().map(|range| Wanted {
+            dataset: self.config().name.clone(),
+            path: objects.path(object),
+            key: objects.key(object),
+            object_bytes: objects.size(object),
+            range,
+            for_peer: false,
+        }));
     }
 
     fn pieces_in(&self, object: ObjectSlot, range: &Range<u64>) -> Range<u32> {
@@ -132,7 +147,7 @@ impl Dataset {
         first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32
     }
 
-    fn may_give(&self, object: ObjectSlot, range: &Range<u64>, asked: Asked) -> Result<()> {
+    fn may_give(self: &Arc<Self>, object: ObjectSlot, range: &Range<u64>, asked: Asked) -> Result<()> {
         self.check(object, range)?;
         let objects = self.objects();
         let owns = || self.role(objects.key(object), range.start) == Role::Owner;
@@ -142,41 +157,50 @@ impl Dataset {
         if self.pieces_in(object, range).all(|piece| self.holds(PieceId(piece))) {
             return Ok(());
         }
+        if asked == Asked::AsOwner && self.role(objects.key(object), range.start) == Role::Spare {
+            self.take_soon(object, range.clone());
+        }
         let path = objects.path(object);
         Err(Error::NotFound(format!("this node neither holds nor owns those bytes of {path:?}: ask their owner")))
     }
 }
 
-/// A range on its way to a peer.
+/// A range on its way to a peer, or into the cache because a peer said so.
 struct Giving {
     dataset: Arc<Dataset>,
     object: ObjectSlot,
     /// What has not been begun.
     left: Range<u64>,
     parts: VecDeque<Part>,
-    /// Whether it goes to a peer.
-    counts: bool,
+    /// For a peer it asks no peers.
+    manner: Manner,
 }
 
 impl Giving {
+    fn new(dataset: &Arc<Dataset>, object: ObjectSlot, left: Range<u64>, manner: Manner) -> Self {
+        Self { dataset: Arc::clone(dataset), object, left, parts: VecDeque::new(), manner }
+    }
+
     async fn next(&mut self) -> Result<Option<Reply>> {
-        let dataset = &self.dataset;
+        let (dataset, is_for_peer) = (&self.dataset, self.manner == Manner::Peer);
         if self.parts.is_empty() {
             if self.left.is_empty() {
                 return Ok(None);
             }
             let range = self.left.start..self.left.end.min(self.left.start + REQUEST_BYTES);
             self.left.start = range.end;
-            // Memory of its own: readers here may hold all of theirs while they wait for the very node that asks.
-            let permit = dataset.shared.giving.acquire(dataset.cover_bytes(self.object, &range)).await?;
-            self.parts = dataset.begin(self.object, range, permit, Manner::Peer);
+            // What a peer asks for has memory of its own: readers here may hold all of theirs while they wait for the very
+            // node that asks.
+            let budget = if is_for_peer { &dataset.shared.giving } else { &dataset.shared.budget };
+            let permit = budget.acquire(dataset.cover_bytes(self.object, &range)).await?;
+            self.parts = dataset.begin(self.object, range, permit, self.manner);
         }
         let Some(part) = self.parts.pop_front() else { return Ok(None) };
         let (first, behind) = part.split_first();
         behind.into_iter().for_each(|part| self.parts.push_front(part));
-        let mut waits = Waits::of(Manner::Peer);
+        let mut waits = Waits::of(self.manner);
         let reply = dataset.gather(self.object, VecDeque::from([first]), &mut waits).await?;
-        if self.counts {
+        if is_for_peer {
             let bytes = reply.segments.iter().map(|segment| segment.len() as u64).sum();
             dataset.counters.bytes_to_peers.fetch_add(bytes, Relaxed);
         }

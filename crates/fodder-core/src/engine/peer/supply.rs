@@ -33,7 +33,10 @@ impl<'a> Supply<'a> {
         let by_peer = given.is_some();
         let body = match given {
             Some(body) => body,
-            None => dataset.ask_origin(&path, &version, rest.clone()).await?,
+            None => {
+                flight.asks_origin();
+                dataset.ask_origin(&path, &version, rest.clone()).await?
+            }
         };
         Ok(Self { dataset, flight, path, version, rest, body, by_peer })
     }
@@ -55,6 +58,7 @@ impl<'a> Supply<'a> {
                 failed if self.by_peer => {
                     let error = failed.and_then(Result::err);
                     tracing::debug!(path = self.path, ?error, "a peer sent less than it should; asking the origin");
+                    self.flight.asks_origin();
                     self.body = self.dataset.ask_origin(&self.path, &self.version, self.rest.clone()).await?;
                     self.by_peer = false;
                 }

@@ -123,3 +123,17 @@ fn one_that_goes_owns_nothing_and_is_asked_for_what_it_holds() {
         }
     }
 }
+
+#[test]
+fn nobody_is_asked_by_one_whom_it_asks() {
+    for replicas in 1..4 {
+        let all = members(1..=6);
+        let views: Vec<_> = (1..=6).map(|me| view_of(me, replicas, &all)).collect();
+        for object in objects() {
+            let asks = |a: usize, b: usize| asked(&views[a], object).iter().any(|(id, _)| *id == b as u128 + 1);
+            for (a, b) in (0..6).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                assert!(!(asks(a, b) && asks(b, a)), "{a} and {b} would wait for each other");
+            }
+        }
+    }
+}
