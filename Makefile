@@ -31,7 +31,8 @@ wheel:
 	@tools/wheel
 
 test:
-	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3 --deb fio=fio --deb rsync=rsync
+	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3 --deb fio=fio --deb rsync=rsync \
+		--deb etcd-server=etcd
 	@tools/torch
 	@tools/frameworks
 	@tools/test

@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "fodder/v1/job.proto",
             "fodder/v1/cluster.proto",
             "deepcache.proto",
+            "etcd.proto",
         ],
         [&root],
     )?;

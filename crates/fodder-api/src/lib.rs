@@ -37,6 +37,12 @@ pub mod v1 {
     tonic::include_proto!("fodder.v1");
 }
 
+/// The messages and the gRPC services of etcd that membership uses, made from `proto/etcd.proto`.
+#[allow(missing_docs, clippy::all, reason = "generated code; the comments are in the .proto file")]
+pub mod etcd {
+    tonic::include_proto!("etcdserverpb");
+}
+
 /// The messages and the gRPC service of iCache, made from `proto/deepcache.proto`.
 #[allow(missing_docs, clippy::all, reason = "generated code; the comments are in the .proto file")]
 pub mod icache {

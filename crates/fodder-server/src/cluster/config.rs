@@ -2,6 +2,7 @@
 
 use super::membership::{
     Identity, Joined, Member, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone,
+    etcd::{self, Etcd},
     fixed::Fixed,
     gossip::{self, Gossip},
 };
@@ -30,6 +31,8 @@ pub struct ClusterConfig {
     /// Where it gossips. None: port 18282 where its gRPC listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gossip: Option<SocketAddr>,
+    /// What the keys of members at etcd begin with.
+    pub etcd_prefix: String,
     /// The file with the word that all nodes of the cluster share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
@@ -44,6 +47,8 @@ pub enum Way {
     Fixed,
     /// Each tells a few others what it heard.
     Gossip,
+    /// Each keeps a lease at etcd, whose addresses are then those in `join`.
+    Etcd,
 }
 
 impl Default for ClusterConfig {
@@ -55,6 +60,7 @@ impl Default for ClusterConfig {
             zone: String::new(),
             replicas: 1,
             gossip: None,
+            etcd_prefix: "/fodder/members/".into(),
             token_file: None,
         }
     }
@@ -77,6 +83,9 @@ impl ClusterConfig {
         if let Some(address) = &self.advertise {
             check_address(address).map_err(wrong)?;
         }
+        if self.etcd_prefix.is_empty() {
+            return Err(Error::Invalid("etcd_prefix is empty: members would be all keys of etcd".into()));
+        }
         if !(1..=MAX_REPLICAS).contains(&self.replicas) {
             return Err(Error::Invalid(format!("{} replicas: choose between 1 and {MAX_REPLICAS}", self.replicas)));
         }
@@ -85,7 +94,11 @@ impl ClusterConfig {
 
     /// Everybody to look for.
     fn seeds(&self) -> Result<Vec<Seed>> {
-        let port = (self.membership == Way::Gossip).then_some(gossip::PORT);
+        let port = match self.membership {
+            Way::Fixed => None,
+            Way::Gossip => Some(gossip::PORT),
+            Way::Etcd => Some(etcd::PORT),
+        };
         let parsed: Result<Vec<_>, _> = self.join.iter().map(|text| Seed::parse(text, port)).collect();
         Ok(parsed.map_err(Error::Invalid)?.concat())
     }
@@ -128,6 +141,7 @@ impl ClusterConfig {
         let terms = Terms { seal: Seal::new(token.as_deref().unwrap_or_default()), ..Terms::default() };
         Ok(match self.membership {
             Way::Fixed => Fixed::start(me, seeds, terms),
+            Way::Etcd => Etcd::start(me, seeds, &self.etcd_prefix, terms),
             Way::Gossip => {
                 let listen = self.gossip.unwrap_or(SocketAddr::new(grpc.ip(), gossip::PORT));
                 Gossip::start(me, seeds, listen, terms).await?

@@ -4,12 +4,14 @@
 //! - `board` holds the machine (`fodder_policy::membership`) and tells of changes; every way feeds it.
 //! - [`identity`] is who this node is; `seal` and `word` are how words of members travel; `probe` asks members whether
 //!   they live; `door` answers those who ask.
-//! - [`fixed`] asks a list of addresses; [`gossip`] tells a few what it heard.
+//! - [`fixed`] asks a list of addresses; [`gossip`] tells a few what it heard;
+//!   [`etcd`] keeps a lease and watches those of others.
 //!
 //! What must not be here: who owns what, and how bytes travel.
 
 pub(crate) mod board;
 mod door;
+pub mod etcd;
 pub mod fixed;
 pub mod gossip;
 pub mod identity;

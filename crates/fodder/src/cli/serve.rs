@@ -111,8 +111,8 @@ pub struct ClusterArgs {
     /// writes it, such as `gpu[01-04,07]`; several with commas. The node itself may be among them.
     #[arg(long, value_name = "ADDR[,ADDR…]", env = "FODDER_JOIN", help_heading = "Cluster")]
     pub join: Vec<String>,
-    /// How nodes know of each other: `fixed` (each asks each) or `gossip` (each tells a few what it heard; --join then names
-    /// gossip addresses). Default: fixed.
+    /// How nodes know of each other: `fixed` (each asks each), `gossip` (each tells a few what it heard; --join then names
+    /// gossip addresses) or `etcd` (leases; --join then names etcd's addresses). Default: fixed.
     #[arg(long, value_name = "WAY", env = "FODDER_MEMBERSHIP", value_parser = parse_way, help_heading = "Cluster")]
     pub membership: Option<Way>,
     /// Where other nodes reach this one's gRPC. Default: where it listens.
@@ -134,7 +134,7 @@ pub struct ClusterArgs {
 
 /// A way of knowing other nodes by its name.
 fn parse_way(text: &str) -> Result<Way, String> {
-    serde_yaml_ng::from_str(text).map_err(|_| "there are `fixed` and `gossip`".into())
+    serde_yaml_ng::from_str(text).map_err(|_| "there are `fixed`, `gossip` and `etcd`".into())
 }
 
 /// One `--tier`: where, of what, how much.

@@ -101,7 +101,7 @@ fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
     assert!(refused(&["--join", "gpu[01-04]"]).contains("--grpc 0.0.0.0:"));
     assert!(refused(&["--join", "gpu[4-1]"]).contains("gpu[01-04,07]"));
     assert!(refused(&["--join", "127.0.0.1", "--zone", "rack 7"]).contains("is not a zone"));
-    assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("`gossip`"));
+    assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("`etcd`"));
     assert!(refused(&["--join", "127.0.0.1", "--token-file", "/no/such/file"]).contains("/no/such/file"));
 }
 

@@ -1,6 +1,6 @@
 //! The machine that knows who is there, behind a lock, with the time; and the place where others look for changes.
 
-use super::{Member, Members, NodeId, Patience, State};
+use super::{Incarnation, Member, Members, NodeId, Patience, State};
 use fodder_policy::membership::{Heard, View, Voice};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -68,7 +68,17 @@ impl Board {
         let lives: Vec<_> = words.iter().map(|word| (word.id, word.incarnation)).collect();
         let news = self.take_in(words, Voice::Hearsay);
         let lives = lives.into_iter().zip(news).filter_map(|(life, news)| news.then_some(life));
-        self.change(|view, now| lives.for_each(|(id, incarnation)| view.vouch(id, incarnation, now)));
+        self.vouch(lives);
+    }
+
+    /// Somebody who knows says that these live.
+    pub(super) fn vouch(&self, living: impl IntoIterator<Item = (NodeId, Incarnation)>) {
+        self.change(|view, now| living.into_iter().for_each(|(id, incarnation)| view.vouch(id, incarnation, now)));
+    }
+
+    /// Somebody who knows says that one is silent.
+    pub(super) fn miss(&self, id: NodeId, incarnation: Incarnation) {
+        self.change(|view, _| view.miss(id, incarnation));
     }
 
     /// Lets time pass.

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod node;
+mod server;
 
 use super::*;
 

@@ -2,6 +2,7 @@
 
 use super::{
     node::{Start, TestNode, Way, all_see},
+    server::EtcdServer,
     *,
 };
 
@@ -65,7 +66,8 @@ macro_rules! conforms {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $scenario() {
-                    super::$scenario($start).await;
+                    let Some((_running, way)) = $start(stringify!($scenario)) else { return };
+                    super::$scenario(way).await;
                 }
             )*
         }
@@ -80,8 +82,16 @@ macro_rules! conforms {
     };
 }
 
-conforms!(fixed, Way::Fixed);
-conforms!(gossip, Way::Gossip);
+conforms!(fixed, (|_: &str| Some(((), Way::Fixed))));
+conforms!(gossip, (|_: &str| Some(((), Way::Gossip))));
+conforms!(etcd, with_etcd);
+
+/// A real etcd, and the way that goes with it.
+fn with_etcd(test: &str) -> Option<(EtcdServer, Way)> {
+    let server = EtcdServer::start(test)?;
+    let way = Way::Etcd(server.address);
+    Some((server, way))
+}
 
 #[tokio::test]
 async fn junk_at_the_gossip_port_does_no_harm() {
@@ -96,4 +106,21 @@ async fn junk_at_the_gossip_port_does_no_harm() {
     }
     let second = Start::new(&Way::Gossip, 2, &[first.seed]).run().await;
     all_see(&[&first, &second], &["1 joining", "2 joining"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_going_away_stops_nothing_and_coming_back_heals() {
+    let Some((server, way)) = with_etcd("etcd_going_away_stops_nothing_and_coming_back_heals") else { return };
+    let [first, second, third] = three(&way).await;
+    let address = server.address;
+    drop(server);
+    // What changes now is seen by asking each other, and nobody else is lost while the silence is noticed.
+    second.announce(State::Draining).await;
+    drop(third);
+    all_see(&[&first, &second], &["1 serving", "2 draining", "3 unreachable"]).await;
+    // An etcd that has forgotten everything comes back.
+    let _server = EtcdServer::start_at(address, "etcd comes back").unwrap();
+    let fourth = Start::new(&way, 4, &[]).run().await;
+    all_see(&[&first, &second], &["1 serving", "2 draining", "3 unreachable", "4 joining"]).await;
+    all_see(&[&fourth], &["1 serving", "2 draining", "4 joining"]).await;
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Addresses, IcacheConfig, NodeInfo, NodeState,
-    cluster::membership::{fixed::Fixed, gossip::Gossip},
+    cluster::membership::{etcd::Etcd, fixed::Fixed, gossip::Gossip},
 };
 use std::{
     net::SocketAddr,
@@ -21,6 +21,7 @@ const LONG: Duration = Duration::from_secs(60);
 pub(super) enum Way {
     Fixed,
     Gossip,
+    Etcd(SocketAddr),
 }
 
 /// A node; dropped, it is dead.
@@ -71,6 +72,10 @@ impl Start {
         let seeds: Vec<_> = self.seeds.iter().flat_map(|seed| Seed::parse(&seed.to_string(), None).unwrap()).collect();
         let joined = match self.way {
             Way::Fixed => Fixed::start(me, seeds, terms),
+            Way::Etcd(server) => {
+                let servers = Seed::parse(&server.to_string(), None).unwrap();
+                Etcd::start(me, servers, "/test/members/", terms)
+            }
             Way::Gossip => Gossip::start(me, seeds, ([127, 0, 0, 1], 0).into(), terms).await.unwrap(),
         };
         let state = Arc::new(NodeState::new(IcacheConfig::default()));

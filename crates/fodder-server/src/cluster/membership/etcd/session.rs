@@ -1,0 +1,205 @@
+//! One connection to etcd: a lease that is kept, this node's key under it, and what is seen of the others' keys.
+
+use crate::cluster::membership::{Incarnation, Member, NodeId, Seal, Terms, board::Board};
+use fodder_api::etcd::{
+    KeyValue, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest,
+    WatchCreateRequest, WatchRequest, event::EventType, kv_client::KvClient, lease_client::LeaseClient,
+    watch_client::WatchClient, watch_request::RequestUnion,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
+
+/// How long etcd may take to answer.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// The most keys that are read.
+const MAX_KEYS: i64 = 4096;
+
+/// What stands under a key: a member's word, sealed, so that whoever may write to etcd cannot make up members.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    member: Member,
+    seal: String,
+}
+
+/// A session at etcd.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    channel: Channel,
+    prefix: String,
+    lease: i64,
+    ttl: Duration,
+    /// The revision of etcd at which all keys were read.
+    revision: i64,
+    seal: Seal,
+    board: Arc<Board>,
+    /// Whose keys are there.
+    living: BTreeMap<Vec<u8>, (NodeId, Incarnation)>,
+    interval: Duration,
+}
+
+impl Session {
+    /// Connects, takes a lease, writes this node's key and reads those of the others; or says why not.
+    pub(super) async fn open(server: &str, prefix: &str, terms: &Terms, board: Arc<Board>) -> Result<Self, String> {
+        let endpoint = Endpoint::from_shared(format!("http://{server}")).map_err(|error| error.to_string())?;
+        let endpoint = endpoint.connect_timeout(DEADLINE).timeout(DEADLINE);
+        let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
+        // As long as silence may last, and at least what etcd grants.
+        let ttl = terms.patience.unreachable_after.max(Duration::from_secs(2));
+        let request = LeaseGrantRequest { ttl: ttl.as_secs().try_into().unwrap_or(i64::MAX) };
+        let lease = LeaseClient::new(channel.clone()).lease_grant(request).await.map_err(said)?.into_inner();
+        let mut session = Self {
+            channel,
+            prefix: prefix.to_owned(),
+            lease: lease.id,
+            ttl: Duration::from_secs(lease.ttl.try_into().unwrap_or(1)),
+            revision: 0,
+            seal: terms.seal.clone(),
+            board,
+            living: BTreeMap::new(),
+            interval: terms.interval,
+        };
+        session.put().await?;
+        session.read().await?;
+        Ok(session)
+    }
+
+    /// Keeps the lease, says what is new, and hears the others, until something fails: then it says what.
+    pub(super) async fn keep(&mut self, news: &Notify) -> String {
+        match self.try_keep(news).await {
+            Ok(()) => "etcd ended the connection".into(),
+            Err(error) => error,
+        }
+    }
+
+    async fn try_keep(&mut self, news: &Notify) -> Result<(), String> {
+        let (ask, asked) = mpsc::channel(4);
+        ask.send(LeaseKeepAliveRequest { id: self.lease }).await.map_err(|error| error.to_string())?;
+        let mut client = LeaseClient::new(self.channel.clone());
+        let mut kept = within(client.lease_keep_alive(ReceiverStream::new(asked))).await?;
+        let (watch, watched) = mpsc::channel(1);
+        let create = WatchCreateRequest {
+            key: self.prefix.clone().into(),
+            range_end: end_of(&self.prefix).into(),
+            start_revision: self.revision + 1,
+        };
+        let request = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+        watch.send(request).await.map_err(|error| error.to_string())?;
+        let mut events = within(WatchClient::new(self.channel.clone()).watch(ReceiverStream::new(watched))).await?;
+        let mut renew = tokio::time::interval(self.ttl / 3);
+        let mut ticks = tokio::time::interval(self.interval);
+        let mut last_kept = tokio::time::Instant::now();
+        loop {
+            tokio::select! {
+                answer = kept.message() => match answer.map_err(said)? {
+                    Some(answer) if answer.ttl > 0 => last_kept = tokio::time::Instant::now(),
+                    _ => return Err("the lease ran out".into()),
+                },
+                answer = events.message() => match answer.map_err(said)? {
+                    Some(answer) if !answer.canceled => {
+                        for event in answer.events {
+                            let gone = event.r#type() == EventType::Delete;
+                            if let Some(kv) = event.kv {
+                                if gone { self.miss(&kv) } else { self.hear(&kv) }
+                            }
+                        }
+                    }
+                    _ => return Err("the watch was ended".into()),
+                },
+                _ = renew.tick() => {
+                    if last_kept.elapsed() > self.ttl {
+                        return Err("the lease was not kept in time".into());
+                    }
+                    let _ = ask.try_send(LeaseKeepAliveRequest { id: self.lease });
+                }
+                _ = ticks.tick() => {
+                    // etcd tells when a lease runs out; as long as it answers, a key that is there is a sign of life.
+                    if last_kept.elapsed() <= self.ttl {
+                        self.board.vouch(self.living.values().copied());
+                    }
+                    self.board.pass();
+                }
+                () = news.notified() => self.put().await?,
+            }
+        }
+    }
+
+    /// Gives the lease back, and with it the key.
+    pub(super) async fn end(&self) {
+        let request = LeaseRevokeRequest { id: self.lease };
+        let _ = LeaseClient::new(self.channel.clone()).lease_revoke(request).await;
+    }
+
+    /// Writes this node's word.
+    async fn put(&self) -> Result<(), String> {
+        let member = self.board.tell(0).swap_remove(0);
+        let key = format!("{}{}", self.prefix, member.id);
+        let seal = self.sealed(&member);
+        let value = serde_json::to_vec(&Entry { member, seal }).expect("an entry is plain data");
+        let request = PutRequest { key: key.into(), value: value.into(), lease: self.lease };
+        KvClient::new(self.channel.clone()).put(request).await.map_err(said)?;
+        Ok(())
+    }
+
+    /// Reads all words.
+    async fn read(&mut self) -> Result<(), String> {
+        let (key, range_end) = (self.prefix.clone().into(), end_of(&self.prefix).into());
+        let request = RangeRequest { key, range_end, limit: MAX_KEYS };
+        let answer = KvClient::new(self.channel.clone()).range(request).await.map_err(said)?.into_inner();
+        self.revision = answer.header.map_or(0, |header| header.revision);
+        answer.kvs.iter().for_each(|kv| self.hear(kv));
+        Ok(())
+    }
+
+    /// Takes in what stands under a key.
+    fn hear(&mut self, kv: &KeyValue) {
+        let Ok(entry) = serde_json::from_slice::<Entry>(&kv.value) else { return };
+        if entry.seal != self.sealed(&entry.member) || self.living.len() >= MAX_KEYS as usize {
+            tracing::debug!(address = entry.member.address, "a key at etcd that is not of this cluster");
+            return;
+        }
+        let life = (entry.member.id, entry.member.incarnation);
+        self.living.insert(kv.key.to_vec(), life);
+        self.board.told(vec![entry.member]);
+        self.board.vouch([life]);
+    }
+
+    /// A key is gone: its lease ran out, or was given back.
+    fn miss(&mut self, kv: &KeyValue) {
+        if let Some((id, incarnation)) = self.living.remove(kv.key.as_ref()) {
+            self.board.miss(id, incarnation);
+        }
+    }
+
+    fn sealed(&self, member: &Member) -> String {
+        let text = serde_json::to_vec(member).expect("a member is plain data");
+        self.seal.of(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+async fn within<T>(call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, String> {
+    let answer = tokio::time::timeout(DEADLINE, call).await.map_err(|_| "etcd does not answer".to_owned())?;
+    answer.map(tonic::Response::into_inner).map_err(said)
+}
+
+fn said(status: Status) -> String {
+    status.message().to_owned()
+}
+
+/// The first key behind all that begin with a prefix.
+fn end_of(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0]
+}
