@@ -181,3 +181,44 @@ async fn eventually(is_so: impl Fn() -> bool) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
+
+/// A peer that owns everything and never answers.
+#[derive(Debug)]
+struct Stuck(AtomicUsize);
+
+#[async_trait]
+impl Peers for Stuck {
+    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>> {
+        if wanted.for_peer {
+            return None;
+        }
+        self.0.fetch_add(1, SeqCst);
+        std::future::pending().await
+    }
+
+    fn role(&self, _key: FileKey, _offset: u64) -> Role {
+        Role::Guest
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_for_a_peer_does_not_wait_for_a_fetch_that_asks_one() {
+    // One that is kept, and one that is passed by.
+    for quota_bytes in [64 << 20, 16 << 10] {
+        let mut world = World::new(Policy::Minio, quota_bytes);
+        world.put("a", content("a", 1, 2 * MIB));
+        let (engine, dataset) = world.start().await.unwrap();
+        let stuck = Arc::new(Stuck(AtomicUsize::new(0)));
+        engine.join(Arc::clone(&stuck) as _);
+        let object = dataset.snapshot().lookup("a").unwrap();
+        let reader = tokio::spawn({
+            let dataset = Arc::clone(&dataset);
+            async move { dataset.read(object, 0..2 * MIB as u64).await.map(drop) }
+        });
+        eventually(|| stuck.0.load(SeqCst) > 0).await;
+        let given = given(&dataset, "a", Asked::InOwnersPlace);
+        let given = tokio::time::timeout(std::time::Duration::from_secs(60), given).await;
+        assert!(given.expect("the two would wait for each other").unwrap() == world.origin["a"]);
+        reader.abort();
+    }
+}

@@ -40,11 +40,16 @@ pub(crate) enum Question {
     Take(Duration),
 }
 
+/// What is asked of the kernel at once: a part and its heads.
+const READ_BYTES: usize = (256 << 10) + 64;
+
 /// A greeted connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     request: u32,
+    /// What was received and not yet taken apart.
+    received: BytesMut,
 }
 
 impl From<io::Error> for Failure {
@@ -68,7 +73,7 @@ impl Connection {
                 hello.version
             )));
         }
-        let mut connection = Self { stream, request: 0 };
+        let mut connection = Self { stream, request: 0, received: BytesMut::new() };
         if let Some(token) = token {
             connection.prove(token).await?;
         }
@@ -144,17 +149,12 @@ impl Connection {
 
     /// A frame that answers the last request; an error is a refusal. The head bounds what is taken into memory.
     async fn frame(&mut self) -> Result<(ReplyHead, Bytes), Failure> {
-        let mut head = [0; ReplyHead::BYTES];
-        self.stream.read_exact(&mut head).await?;
-        let head = ReplyHead::decode(&head).map_err(|bad| Failure::Lied(bad.to_string()))?;
-        let mut body = BytesMut::with_capacity(head.body_bytes as usize);
-        while body.len() < head.body_bytes as usize {
-            let left = head.body_bytes as usize - body.len();
-            if (&mut self.stream).take(left as u64).read_buf(&mut body).await? == 0 {
-                return Err(Failure::Silent("it ended the connection".into()));
-            }
-        }
-        let body = body.freeze();
+        self.receive(ReplyHead::BYTES).await?;
+        let head = self.received.split_to(ReplyHead::BYTES);
+        let head = ReplyHead::decode(head[..].try_into().expect("a checked length"));
+        let head = head.map_err(|bad| Failure::Lied(bad.to_string()))?;
+        self.receive(head.body_bytes as usize).await?;
+        let body = self.received.split_to(head.body_bytes as usize).freeze();
         if head.kind == Kind::Error {
             let why = String::from_utf8_lossy(&body).into_owned();
             return Err(match head.status {
@@ -169,6 +169,21 @@ impl Connection {
             return Err(Failure::Lied("it answered another request".into()));
         }
         Ok((head, body))
+    }
+}
+
+impl Connection {
+    /// Receives until at least so much is there.
+    async fn receive(&mut self, bytes: usize) -> Result<(), Failure> {
+        while self.received.len() < bytes {
+            if self.received.capacity() == self.received.len() || self.received.capacity() < bytes {
+                self.received.reserve(READ_BYTES.max(bytes) - self.received.len());
+            }
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err(Failure::Silent("it ended the connection".into()));
+            }
+        }
+        Ok(())
     }
 }
 
