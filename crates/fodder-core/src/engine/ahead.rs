@@ -11,6 +11,7 @@ use super::{
     hold::Reason,
     job::Note,
     read::pieces_in_one_request,
+    segment::Receive,
 };
 use crate::{
     Result,
@@ -84,7 +85,7 @@ impl Dataset {
             Leg::Unwanted(_) => Step::NoRoom,
             Leg::Claimed(waiter, keeps, count) => {
                 let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
+                self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
                 Step::Done(count, Some(waiter))
             }
         }

@@ -6,7 +6,7 @@ use super::{
     hold::Reason,
     job::Note,
     peer::Supply,
-    segment::{Chunk, Incoming},
+    segment::{Chunk, Incoming, Receive},
     space::{Place, Room},
 };
 use crate::{
@@ -64,7 +64,7 @@ impl Dataset {
     }
 
     /// Sends a flight on its way. It ends by itself, or when nobody waits for it any more.
-    pub(super) fn launch(self: &Arc<Self>, flight: Arc<Flight>, keeps: Keeps, permit: Permit) {
+    pub(super) fn launch(self: &Arc<Self>, flight: Arc<Flight>, keeps: Keeps, permit: Permit, receive: Receive) {
         let dataset = Arc::clone(self);
         self.shared.tasks.spawn(async move {
             let mut ending =
@@ -73,7 +73,7 @@ impl Dataset {
                 biased;
                 () = flight.abandoned.cancelled() => Err(Error::Closed),
                 () = dataset.shared.closing.cancelled() => Err(Error::Closed),
-                outcome = dataset.fetch(&flight, keeps, permit) => outcome,
+                outcome = dataset.fetch(&flight, keeps, permit, receive) => outcome,
             };
             if let Err(error) = outcome {
                 if matches!(error, Error::Stale(_)) {
@@ -84,7 +84,13 @@ impl Dataset {
         });
     }
 
-    async fn fetch(self: &Arc<Self>, flight: &Arc<Flight>, mut keeps: Keeps, mut permit: Permit) -> Result<()> {
+    async fn fetch(
+        self: &Arc<Self>,
+        flight: &Arc<Flight>,
+        mut keeps: Keeps,
+        mut permit: Permit,
+        receive: Receive,
+    ) -> Result<()> {
         let fetching = self.meter.fetch();
         let mut supply = Supply::open(self, flight).await?;
         fetching.answered();
@@ -92,7 +98,7 @@ impl Dataset {
         for index in 0..flight.len() {
             let range = flight.segment_range(index);
             let len = (range.end - range.start) as usize;
-            let mut incoming = Incoming::new(len, permit.split(len as u64));
+            let mut incoming = Incoming::new(len, permit.split(len as u64), receive);
             while !incoming.is_complete() {
                 if chunk.is_empty() {
                     chunk = supply.next().await?.into();

@@ -9,6 +9,7 @@ use super::{
     hold::Reason,
     meter::Reader,
     peer::PARCEL_BYTES,
+    segment::Receive,
 };
 use crate::{
     Error, Result,
@@ -210,7 +211,7 @@ impl Dataset {
                     if manner == Manner::Peer {
                         waiter.flight.fly_for_peer();
                     }
-                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
+                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
                     Part::Flying { range: until(count), waiter, source: Source::Origin }
                 }
                 Leg::Unwanted(count) => self.pass_by(object, until(count), &mut permit, manner),
@@ -232,7 +233,12 @@ impl Dataset {
             if manner == Manner::Peer {
                 waiter.flight.fly_for_peer();
             }
-            self.launch(Arc::clone(&waiter.flight), Vec::new(), permit.split(range.end - range.start));
+            self.launch(
+                Arc::clone(&waiter.flight),
+                Vec::new(),
+                permit.split(range.end - range.start),
+                Receive::Gathered,
+            );
         }
         let source = if new { Source::Bypass } else { Source::Joined };
         Part::Flying { range, waiter, source }

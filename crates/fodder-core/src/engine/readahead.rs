@@ -13,6 +13,7 @@ use super::{
     guess::PATIENCE,
     hold::Reason,
     read::REQUEST_BYTES,
+    segment::Receive,
 };
 use crate::id::{ObjectSlot, PieceId};
 use fodder_policy::readahead::{Access, Pattern, Readahead, ReaderId, Rent};
@@ -311,7 +312,7 @@ impl Dataset {
                     let run = next..next + count;
                     self.guessed.made(run.clone().map(|piece| (piece, u64::from(self.piece_len(PieceId(piece))))));
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
+                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
                     self.await_guess(waiter, run, Arc::clone(&slot));
                     next += count;
                 }

@@ -1,7 +1,8 @@
-//! The bytes of one segment of a flight, as they came: large chunks stay where they are, small ones are gathered.
+//! The bytes of one segment of a flight, as they came: gathered in one buffer, or large chunks where they are.
 //!
-//! Copying everything into one buffer costs a fifth of the time of a warm-up. What is small is copied all the same: each
-//! chunk holds on to the memory it was received into, and a thousand slices cost more than they save.
+//! Copying everything costs a fifth of the time of a warm-up. Whatever is for readers is copied all the same: it may be
+//! held for long and by many, and memory that others allocated is not given back as ours is. What is small is copied,
+//! too: a thousand slices cost more than they save.
 
 use crate::budget::{Buffer, Permit};
 use bytes::{Buf, Bytes};
@@ -13,8 +14,14 @@ pub(super) type Segment = Vec<Bytes>;
 /// Chunks from this size on stay where they are.
 const LARGE_CHUNK: usize = 32 << 10;
 
-/// Segments below this size are gathered: they may be kept for long, beside others that are not.
-const LARGE_SEGMENT: usize = 256 << 10;
+/// Where the bytes of a flight lie when they have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Receive {
+    /// In one buffer of ours a segment.
+    Gathered,
+    /// Large chunks where they were received: for what goes to a tier at once and hardly anybody waits for.
+    InPlace,
+}
 
 /// A chunk of a body, as far as it was not taken yet.
 #[derive(Debug, Default)]
@@ -45,14 +52,14 @@ pub(super) struct Incoming {
     parts: Segment,
     /// The first small chunk and all that came behind it, and how much of that has come.
     gathered: Option<(Buffer, usize)>,
-    large: bool,
+    receive: Receive,
     missing: usize,
 }
 
 impl Incoming {
     /// A segment of `len` bytes that `permit` pays for.
-    pub(super) fn new(len: usize, permit: Permit) -> Self {
-        Self { permit, parts: Vec::new(), gathered: None, large: len >= LARGE_SEGMENT, missing: len }
+    pub(super) fn new(len: usize, permit: Permit, receive: Receive) -> Self {
+        Self { permit, parts: Vec::new(), gathered: None, receive, missing: len }
     }
 
     /// Whether all of it is here.
@@ -63,7 +70,7 @@ impl Incoming {
     /// Takes what it needs of a chunk.
     pub(super) fn take(&mut self, chunk: &mut Chunk) {
         let len = self.missing.min(chunk.rest.len());
-        if self.large && chunk.large && self.gathered.is_none() {
+        if self.receive == Receive::InPlace && chunk.large && self.gathered.is_none() {
             let permit = Arc::new(self.permit.split(len as u64));
             self.parts.push(permit.pays_for(chunk.rest.split_to(len)));
         } else {
@@ -106,15 +113,17 @@ mod tests {
             chunks in prop::collection::vec(1usize..100_000, 1..40),
             len in 1usize..600_000,
             cut in (0usize..600_000, 0usize..600_000),
+            gathered: bool,
         ) {
             let body: Vec<u8> = (0..chunks.iter().sum()).map(|n: usize| (n % 251) as u8).collect();
             let budget = Budget::new(body.len() as u64);
             let mut permit = budget.try_acquire(body.len() as u64).unwrap();
+            let receive = if gathered { Receive::Gathered } else { Receive::InPlace };
             let (mut chunk, mut sent, mut got) = (Chunk::default(), 0, Vec::new());
             let mut sizes = chunks.iter();
             for start in (0..body.len()).step_by(len) {
                 let want = &body[start..(start + len).min(body.len())];
-                let mut incoming = Incoming::new(want.len(), permit.split(want.len() as u64));
+                let mut incoming = Incoming::new(want.len(), permit.split(want.len() as u64), receive);
                 while !incoming.is_complete() {
                     if chunk.is_empty() {
                         let size = sizes.next().unwrap();
@@ -124,6 +133,7 @@ mod tests {
                     incoming.take(&mut chunk);
                 }
                 let segment = incoming.finish();
+                prop_assert!(segment.len() == 1 || !gathered);
                 prop_assert_eq!(&segment.concat(), want);
                 let (from, to) = (cut.0.min(want.len()), cut.1.min(want.len()));
                 let range = from.min(to)..from.max(to);

@@ -7,6 +7,7 @@ use crate::{
         Dataset,
         fetch::{Keep, Keeps},
         flight::{Leg, Stretch},
+        segment::Receive,
     },
     id::PieceId,
 };
@@ -97,7 +98,7 @@ impl Carrier {
                     Leg::Claimed(waiter, keeps, count) => {
                         let bytes = waiter.flight.range.end - waiter.flight.range.start;
                         claimed = bytes;
-                        self.dataset.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes));
+                        self.dataset.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::InPlace);
                         (Some(waiter), count)
                     }
                     // Perhaps it wants a part of them.
