@@ -8,11 +8,11 @@ training, that without a cache; the report says whether they differ by more than
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import multiprocessing
 import shutil
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,7 +20,7 @@ from typing import Any
 
 import chart
 import fodder
-from training import Data, Epoch, end_node, train
+from training import Data, Epoch, end_node, end_on_sigterm, train
 
 # What a t-distribution exceeds in one case of twenty, by degrees of freedom.
 _EXCEEDED = {1: 12.7, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}
@@ -107,21 +107,18 @@ def run(args: argparse.Namespace, data: Data, folder: Path) -> None:
         f"a miss costs {cost_s * 1000:.1f} ms ({args.latency} ms at the origin), {args.parallel} go at a time",
         flush=True,
     )
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, context, _introduce, (context.Barrier(2),)) as pool:
-        for seed in range(args.seed, args.seed + args.seeds):
-            for outcome in outcomes:
-                settings = argparse.Namespace(**{**vars(args), **outcome.way.how, "seed": seed})
-                cache = folder / "cache"
-                if outcome.way.jobs == 1:
-                    outcome.runs.append(train(settings, data, cache, told=_quiet))
-                else:
-                    other = argparse.Namespace(**{**vars(settings), "seed": seed + 1000})
-                    both = [pool.submit(_beside, job, data, cache) for job in (settings, other)]
-                    outcome.runs += [job.result() for job in both]
-                discard(cache)
-                last = outcome.runs[-1][-1]
-                print(f"  seed {seed}, {outcome.way.name}: {last.seconds:.2f} s, {last.accuracy:.1%}", flush=True)
+    cache = folder / "cache"
+    for seed in range(args.seed, args.seed + args.seeds):
+        for outcome in outcomes:
+            settings = argparse.Namespace(**{**vars(args), **outcome.way.how, "seed": seed})
+            if outcome.way.jobs == 1:
+                outcome.runs.append(train(settings, data, cache, told=_quiet))
+            else:
+                other = argparse.Namespace(**{**vars(settings), "seed": seed + 1000})
+                outcome.runs += together([settings, other], data, cache)
+            discard(cache)
+            last = outcome.runs[-1][-1]
+            print(f"  seed {seed}, {outcome.way.name}: {last.seconds:.2f} s, {last.accuracy:.1%}", flush=True)
     print("\n".join(["", *table(outcomes), "", *times(outcomes), *accuracies(outcomes)]))
     Path(args.draw).write_text(chart.draw([_bar(outcome) for outcome in outcomes]))
     print(f"Drawn in {args.draw}.")
@@ -212,14 +209,28 @@ def _quiet(_: str) -> None:
     pass
 
 
-_together: Any = None
+def together(jobs: list[argparse.Namespace], data: Data, cache: Path) -> list[list[Epoch]]:
+    """Trains jobs that begin at the same time, each in a process of its own; none is left, whatever ends this."""
+    context = multiprocessing.get_context("spawn")
+    barrier, processes, results = context.Barrier(len(jobs)), [], []
+    try:
+        for job in jobs:
+            result, told = context.Pipe(duplex=False)
+            processes.append(context.Process(target=_beside, args=(job, data, cache, barrier, told)))
+            processes[-1].start()
+            told.close()
+            results.append(result)
+        return [result.recv() for result in results]
+    except EOFError:
+        raise OSError("one of the jobs that trained together has failed") from None
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
 
 
-def _introduce(barrier: Any) -> None:
-    global _together
-    _together = barrier
-
-
-def _beside(args: argparse.Namespace, data: Data, cache: Path) -> list[Epoch]:
-    """One of two jobs that begin together."""
-    return train(args, data, cache, told=_quiet, ready=lambda: _together.wait(60))
+def _beside(args: argparse.Namespace, data: Data, cache: Path, barrier: Any, told: Any) -> None:
+    """One of jobs that begin together."""
+    end_on_sigterm()
+    with contextlib.suppress(KeyboardInterrupt):
+        told.send(train(args, data, cache, told=_quiet, ready=lambda: barrier.wait(60)))

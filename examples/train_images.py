@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -25,7 +25,7 @@ import fodder
 import fodder.torch as ft
 import pictures
 import torch
-from training import Batches, Data, cache_size, end_node, train, whole
+from training import Batches, Data, cache_size, end_node, end_on_sigterm, train, whole
 
 POLICIES = ["minio", "lru", "lfu", "sieve", "s3fifo", "importance", "semantic", "quiver", "pending", "plan", "auto"]
 
@@ -45,8 +45,9 @@ def main() -> None:
         sys.exit(130)
     finally:
         for cache in (folder / "cache", folder / "val-cache"):
-            end_node(cache)
-        shutil.rmtree(folder, ignore_errors=True)
+            end_node(cache, patience_s=0)
+        # By somebody else, since it may take seconds and whoever pressed Ctrl-C wants to go on.
+        subprocess.Popen(["rm", "-rf", folder], start_new_session=True)
 
 
 def prepare(args: argparse.Namespace, folder: Path) -> Data:
@@ -139,4 +140,5 @@ def share(text: str) -> float:
 
 
 if __name__ == "__main__":
+    end_on_sigterm()
     main()

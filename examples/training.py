@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -92,20 +93,21 @@ def train(
     told(f"{len(dataset)} images, {len(dataset.classes)} classes, {args.arch} on {device}; {args.policy}, {args.mode}")
     told(HEADER)
     epochs: list[Epoch] = []
-    ready()
-    before = source.stats()
-    for number in range(args.epochs):
-        epochs.append(one_epoch(args, loader, model, optimizer, device, told))
-        schedule.step()
-        # What is fetched between two epochs is fetched for the second one.
-        after = source.stats()
-        epochs[-1].requests = after.origin_requests - before.origin_requests
-        epochs[-1].bytes_from_origin = after.bytes_from_origin - before.bytes_from_origin
-        before = after
-        if not args.compare or number == args.epochs - 1:
-            epochs[-1].accuracy = validate(model, data.validation, device)
-        told(row(epochs[-1]))
-    loader.close()
+    # Workers end before the node does, also when somebody presses Ctrl-C: they would wait for it to come back.
+    with contextlib.closing(loader):
+        ready()
+        before = source.stats()
+        for number in range(args.epochs):
+            epochs.append(one_epoch(args, loader, model, optimizer, device, told))
+            schedule.step()
+            # What is fetched between two epochs is fetched for the second one.
+            after = source.stats()
+            epochs[-1].requests = after.origin_requests - before.origin_requests
+            epochs[-1].bytes_from_origin = after.bytes_from_origin - before.bytes_from_origin
+            before = after
+            if not args.compare or number == args.epochs - 1:
+                epochs[-1].accuracy = validate(model, data.validation, device)
+            told(row(epochs[-1]))
     return epochs
 
 
@@ -190,13 +192,31 @@ def network(name: str, classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(sizes[-1], classes))
 
 
-def end_node(cache: Path) -> None:
+def end_on_sigterm() -> None:
+    """Has SIGTERM end this process as Ctrl-C does, with what it has begun put away."""
+
+    process = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        if os.getpid() != process:
+            # A forked worker, which has nothing to put away.
+            os._exit(0)
+        # Nothing interrupts putting away: not this again, and not torch, which raises when workers have ended too.
+        signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def end_node(cache: Path, patience_s: float = 30) -> None:
     """Ends the node that was started for a directory which is about to be removed. By itself it would end ten seconds
-    after its last user."""
+    after its last user; told to, it would first make safe what it has cached. Waits until it is gone, but no longer
+    than `patience_s`."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         pid = json.loads((cache / "LOCK").read_text())["pid"]
-        os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + 30
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline:
             os.kill(pid, 0)
             time.sleep(0.02)

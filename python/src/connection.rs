@@ -15,6 +15,10 @@ use std::{
 /// Connections that are kept when nobody uses them.
 const KEPT: usize = 16;
 
+/// Datasets, at a snapshot each, that a connection has open. A node allows 256, and whoever refreshes a dataset often comes to
+/// as many.
+const MOST_OPEN: usize = 64;
+
 /// How long to wait between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -97,6 +101,9 @@ impl Connection {
         if let Some(opened) = self.handles.get(&key(snapshot)) {
             return Ok(opened.clone());
         }
+        while self.handles.len() >= MOST_OPEN {
+            self.close_oldest()?;
+        }
         let named = Some(snapshot).filter(|snapshot| !snapshot.is_empty());
         let opened = self.client.open(dataset, named)?;
         match self.handles.get(&key(&opened.snapshot)) {
@@ -110,6 +117,13 @@ impl Connection {
                 Ok(opened)
             }
         }
+    }
+
+    /// Whoever needs it once more opens it again.
+    fn close_oldest(&mut self) -> Result<()> {
+        let oldest = self.handles.iter().min_by_key(|(_, opened)| opened.handle).map(|(key, _)| key.clone());
+        let closed = oldest.and_then(|key| self.handles.remove(&key));
+        closed.map_or(Ok(()), |opened| self.client.close(opened.handle))
     }
 
     /// The handle of a dataset at a snapshot; an empty one means any.

@@ -41,6 +41,18 @@ def is_running(pid):
         return False
 
 
+def members_of(group):
+    """The processes of a process group."""
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _group_of(int(pid)) == group]
+
+
+def _group_of(pid):
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
 class Data:
     """Files in class directories: `paths` and `content` in item order."""
 

@@ -71,6 +71,23 @@ def test_an_index_out_of_range_is_an_index_error(pets, data):
             pets[index]
         with pytest.raises(fodder.FodderError):
             pets.get_batch([0, index])
+    for index in ("1", 1.5, None, slice(2)):
+        with pytest.raises(TypeError):
+            pets[index]
+
+
+def test_a_dataset_may_be_refreshed_and_opened_any_number_of_times(serve, tmp_path):
+    folder = tmp_path / "growing"
+    folder.mkdir()
+    (folder / "0.png").write_bytes(b"0")
+    ds = first = fodder.connect(serve(str(folder), "--name", "growing").address).dataset("growing")
+    for number in range(1, 270):
+        (folder / f"{number}.png").write_bytes(str(number).encode())
+        ds = ds.refresh()
+        assert len(ds) == number + 1 and len(ds[number]) > 0
+    assert len(first) == 1
+    again = first.client.dataset("growing")
+    assert sorted(int(item) for item in again) == list(range(270))
 
 
 def test_a_dataset_that_does_not_exist_says_which_do(node):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -10,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import wait_for
+from conftest import is_running, members_of, wait_for
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -202,3 +204,39 @@ def test_nothing_is_left_behind(example, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     example(*LITTLE, "--epochs", "1")
     wait_for("the directory to be empty", lambda: not list(tmp_path.glob("fodder-example-*")))
+
+
+@pytest.mark.parametrize("compared", [False, True], ids=["one run", "two jobs"])
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_an_end_in_the_middle_of_an_epoch_leaves_nothing_behind(tmp_path, told, compared):
+    flags = ["--images", "400", "--latency", "100", "--parallel", "2", "-p", "1"]
+    code = [
+        "import compare, runpy, signal, sys",
+        # Whoever runs the tests in the background has it ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)",
+        # What trains two jobs is the last of the ways.
+        "compare.WAYS = compare.WAYS[-1:]",
+        f"sys.argv[0] = {str(EXAMPLES / 'train_images.py')!r}",
+        "runpy.run_path(sys.argv[0], run_name='__main__')",
+    ]
+    started = subprocess.Popen(
+        [sys.executable, "-c", "\n".join(code), *flags, *(["--compare"] if compared else [])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": f"{EXAMPLES}:{os.environ.get('PYTHONPATH', '')}"},
+    )
+    before = set(os.listdir("/dev/shm"))
+    wait_for("it to train", lambda: started.stdout.readline().strip().startswith("a miss" if compared else "batch 2"))
+    lock = next(tmp_path.glob("fodder-example-*")) / "cache" / "LOCK"
+    # Two jobs have two workers each.
+    wait_for("all of it", lambda: len(members_of(started.pid)) >= (7 if compared else 3) and lock.exists())
+    node, members = json.loads(lock.read_text())["pid"], members_of(started.pid)
+    # A terminal tells the whole group, a scheduler one process.
+    os.killpg(started.pid, told) if told == signal.SIGINT else os.kill(started.pid, told)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 128 + told, said
+    wait_for("everyone to end", lambda: not any(is_running(pid) for pid in [node, *members]))
+    wait_for("what was made for it to be removed", lambda: not list(tmp_path.glob("fodder-*")))
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("torch")]

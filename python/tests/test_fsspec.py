@@ -18,7 +18,12 @@ fsspec.register_implementation("fodder", FodderFileSystem, clobber=True)
 
 
 class WritableOrigin(FodderFileSystem):
-    """fsspec's tests write what they then read: here at the origin, behind the node's back."""
+    """fsspec's tests write what they then read: here at the origin, behind the node's back.
+
+    Of its abstract tests, those of `get` are about reading alone. Those of `copy` and `put` are run too, for what they
+    read: which paths a glob, a list or a directory means, and what is then there. Those of `open` and `pipe` are about
+    creating a file that must not exist, which a read-only file system never does; `mv` has none for other file systems.
+    """
 
     cachable = False
 
@@ -49,9 +54,24 @@ class WritableOrigin(FodderFileSystem):
         self._dataset("files")
         self._look_again()
 
+    def cp_file(self, source, target, **options):
+        self.mkdir(target) if self.isdir(source) else self.pipe_file(target, self.cat_file(source))
+
+    def put_file(self, source, target, callback=None, mode="overwrite", **options):
+        if os.path.isdir(source):
+            self.mkdir(target)
+        else:
+            with open(source, "rb") as file:
+                self.pipe_file(target, file.read())
+
     def rm(self, path, recursive=False, maxdepth=None):
-        place = self._at_origin(path)
-        shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
+        for one in [path] if isinstance(path, str) else path:
+            place = self._at_origin(one)
+            shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
+            # As on a store, where a directory is there as long as something is in it.
+            while os.path.dirname(place) != self.origin and not os.listdir(os.path.dirname(place)):
+                place = os.path.dirname(place)
+                os.rmdir(place)
         self._dataset("files")
         self._look_again()
 
@@ -100,6 +120,14 @@ class FodderFixtures(abstract.AbstractFixtures):
 
 
 class TestGet(abstract.AbstractGetTests, FodderFixtures):
+    pass
+
+
+class TestCopy(abstract.AbstractCopyTests, FodderFixtures):
+    pass
+
+
+class TestPut(abstract.AbstractPutTests, FodderFixtures):
     pass
 
 

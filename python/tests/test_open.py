@@ -79,6 +79,9 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         fodder.open("/no/such/place", cache_dir=tmp_path / "cache")
     with pytest.raises(fodder.FodderError, match="layout"):
         fodder.open(tmp_path, cache_dir=tmp_path / "cache", layout="nonsense")
+    with pytest.raises(ValueError, match='"lots" is neither a size such as') as caught:
+        fodder.open(tmp_path, cache_dir=tmp_path / "cache", cache_size="lots")
+    assert "--help" not in str(caught.value)
 
 
 def test_a_program_that_is_missing_says_how_to_name_it(data, monkeypatch, tmp_path):

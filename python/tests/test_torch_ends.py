@@ -12,7 +12,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import Data, is_running, wait_for
+from conftest import Data, is_running, members_of, wait_for
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -107,7 +107,7 @@ def test_ctrl_c_in_an_epoch_leaves_no_process_no_node_and_no_shared_memory(tmp_p
         start_new_session=True,
     )
     assert started.stdout.readline() == "now\n", started.stderr.read()
-    members = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and group_of(pid) == started.pid]
+    members = members_of(started.pid)
     # A terminal tells the whole group.
     os.killpg(started.pid, signal.SIGINT) if everyone else os.kill(started.pid, signal.SIGINT)
     _, said = started.communicate(timeout=60)
@@ -117,10 +117,3 @@ def test_ctrl_c_in_an_epoch_leaves_no_process_no_node_and_no_shared_memory(tmp_p
     pid = json.loads((cache / "LOCK").read_text())["pid"]
     wait_for("the node to end with its last user", lambda: not is_running(pid))
     assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("torch")]
-
-
-def group_of(pid):
-    try:
-        return os.getpgid(int(pid))
-    except ProcessLookupError:
-        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import weakref
 from collections.abc import Iterator, Sequence
@@ -293,7 +294,7 @@ class Dataset(Sequence[bytes]):
         return self.client._node.jobs(self.name)
 
     def _id(self, index: int) -> int:
-        place = int(index)
+        place = operator.index(index)
         if place < 0:
             place += self._items
         if 0 <= place < self._items:

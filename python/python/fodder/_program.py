@@ -9,10 +9,12 @@ import subprocess
 import sys
 import sysconfig
 
-from fodder.errors import NotFound, Unavailable
+from fodder.errors import Invalid, NotFound, Unavailable
 
 # Longer than a node may take to come up.
 _PATIENCE_S = 90
+# How the program ends when it does not understand its arguments.
+_MISUSED = 2
 
 
 def find() -> str:
@@ -46,7 +48,10 @@ def join(command: list[str]) -> tuple[str, str]:
         raise NotFound(f"cannot run {command[0]}: {error}") from error
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"`{' '.join(command[:2])}` did not come back for {_PATIENCE_S} s") from error
+    if done.returncode == _MISUSED:
+        # What follows the first paragraph is how to use the program, which the caller did not type.
+        raise Invalid(done.stderr.strip().removeprefix("error: ").split("\n\n")[0])
     if done.returncode != 0:
-        raise Unavailable(done.stderr.strip().removeprefix("fodder: ") if sys.version_info >= (3, 9) else done.stderr)
+        raise Unavailable(done.stderr.strip().removeprefix("fodder: "))
     said = json.loads(done.stdout)
     return said["address"], said["dataset"]

@@ -102,7 +102,12 @@ class Ahead:
             raise _Closed
         if not heard:
             raise queue.Empty
-        return self._filled.get()
+        try:
+            return self._filled.get()
+        except (OSError, EOFError):
+            # Whoever is killed lets go of its connections a moment before it counts as dead, which DataLoader looks at.
+            connection.wait([worker.sentinel for worker in self._batches._workers], _PATIENCE_S)
+            raise
 
 
 def take_ahead(batches: Any, chores: Callable[[], object]) -> Ahead | None:

@@ -118,18 +118,23 @@ fn scaled(Point(x, y): Point) -> Point {
     Point(x * SCALE, y * SCALE)
 }
 
+/// How long a step is. `hypot` alone would have the program need a newer glibc than all the rest of it does.
+fn length_of(x: f64, y: f64) -> f64 {
+    (x * x + y * y).sqrt()
+}
+
 /// How far a point is from a line between two others.
 fn distance(point: Point, from: Point, to: Point) -> f64 {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx * dx + dy * dy;
     let along = if length == 0.0 { 0.0 } else { ((point.0 - from.0) * dx + (point.1 - from.1) * dy) / length };
     let along = along.clamp(0.0, 1.0);
-    (point.0 - from.0 - along * dx).hypot(point.1 - from.1 - along * dy)
+    length_of(point.0 - from.0 - along * dx, point.1 - from.1 - along * dy)
 }
 
 /// A line as dashes.
 fn dashes(from: Point, to: Point) -> impl Iterator<Item = (Point, Point)> {
-    let length = (to.0 - from.0).hypot(to.1 - from.1);
+    let length = length_of(to.0 - from.0, to.1 - from.1);
     let at = move |along: f64| {
         let share = (along / length).min(1.0);
         Point(from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share)
