@@ -130,6 +130,12 @@ impl Client {
         self.peer.short(cluster.members(v1::MembersRequest {})).await
     }
 
+    /// Makes the node own nothing, and waits until it has handed over what it alone holds.
+    pub async fn drain(&self) -> Result<v1::DrainReply> {
+        let mut cluster = v1::cluster_client::ClusterClient::new(self.channel.clone());
+        self.peer.long(cluster.drain(v1::DrainRequest {})).await
+    }
+
     /// The datasets, by name.
     pub async fn list_datasets(&self) -> Result<Vec<v1::DatasetStatus>> {
         let reply = self.peer.short(self.node.clone().list_datasets(v1::ListDatasetsRequest {})).await?;

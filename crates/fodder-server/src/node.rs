@@ -223,7 +223,7 @@ impl Node {
             .http2_keepalive_timeout(Some(PING))
             .add_service(node)
             .add_service(jobs)
-            .add_service(cluster::membership::service(Arc::clone(&self.info)))
+            .add_service(cluster::membership::service(Arc::clone(engine), Arc::clone(&self.info)))
             .add_service(icache::service(Arc::clone(engine), Arc::clone(&self.info)))
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), self.stop.clone().cancelled_owned());
         self.tasks.spawn(async move {

@@ -144,6 +144,12 @@ Example:
     /// Show the nodes that share a cache.
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Make a node of a cluster own nothing and hand over what it alone holds, so that it may be stopped.
+    Drain {
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
     /// Show the training jobs of a node: where they are, how fast, and whether their last epoch was exact.
     Jobs {
         /// Of which dataset; all of them if none is named.

@@ -54,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         match cli.command {
             Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
             Command::Status { json, node } => status::run(json, &node).await,
+            Command::Drain { node } => cluster::drain(&node).await,
             Command::Cluster(command) => cluster::run(&command).await,
             Command::Jobs { dataset, json, node } => jobs::run(dataset.as_deref(), json, &node).await,
             Command::Job(command) => job::run(command).await,

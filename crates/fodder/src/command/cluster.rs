@@ -19,6 +19,18 @@ pub(super) async fn run(command: &ClusterCommand) -> Result<ExitCode> {
     }
 }
 
+/// `fodder drain`: ends with 0 once others have everything that only this node had.
+pub(super) async fn drain(node: &NodeArgs) -> Result<ExitCode> {
+    let done = join::connect(node).await?.drain().await?;
+    let (ranges, bytes) = (done.taken, human(done.taken_bytes));
+    println!("the node owns nothing now; the others have {ranges} ranges of what it holds, {bytes}");
+    if done.left > 0 {
+        eprintln!("fodder: {} ranges were not taken and will be fetched from the origin again", done.left);
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// What a member says of its cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {

@@ -5,6 +5,7 @@
 use super::{Config, Problem, file};
 use fodder_core::config::{DatasetConfig, Quota};
 use fodder_policy::Policy;
+use fodder_server::cluster::{Way, membership::Seed};
 use serde::Deserialize;
 use serde_yaml_ng::Mapping;
 use std::net::{IpAddr, Ipv4Addr};
@@ -116,8 +117,34 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
         }
         None => config.cache_size = quota,
     }
-    let notes = mapping.iter().filter_map(|(key, value)| meaningless(key.as_str()?, value));
-    Ok((config, notes.collect()))
+    let mut notes: Vec<_> = mapping.iter().filter_map(|(key, value)| meaningless(key.as_str()?, value)).collect();
+    let wrong = |message| problem("etcd_nodes", format!("etcd_nodes: {message}"));
+    notes.extend(join_by_etcd(&mut config, file.etcd_nodes.as_ref()).map_err(wrong)?);
+    Ok((config, notes))
+}
+
+/// The cluster of the nodes that name the same etcd; or a note why the node is in none.
+fn join_by_etcd(config: &mut Config, nodes: Option<&serde_yaml_ng::Value>) -> Result<Option<String>, String> {
+    let text = match nodes {
+        Some(serde_yaml_ng::Value::String(text)) => text.replace([';', ' '], ","),
+        Some(serde_yaml_ng::Value::Sequence(list)) => {
+            list.iter().filter_map(|one| one.as_str()).collect::<Vec<_>>().join(",")
+        }
+        _ => String::new(),
+    };
+    let servers: Vec<_> = text.split(',').filter(|one| !one.is_empty()).collect();
+    let text = servers.iter().map(|one| one.trim_start_matches("http://")).collect::<Vec<_>>().join(",");
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let seeds = Seed::parse(&text, None)?;
+    if config.node.grpc.ip().is_loopback() && !seeds.iter().all(Seed::is_here) {
+        let ip = config.node.grpc.ip();
+        return Ok(Some(format!("etcd_nodes has no effect: no other machine reaches a node that listens at {ip}")));
+    }
+    config.cluster.membership = Way::Etcd;
+    config.cluster.join = vec![text];
+    Ok(None)
 }
 
 /// The policy for a `cache_type`. None: no such type.
@@ -140,7 +167,7 @@ fn meaningless(key: &str, value: &serde_yaml_ng::Value) -> Option<String> {
         _ if asks_nothing => return None,
         "uuid" => "a node is known by its addresses",
         "restadminport" | "enableadmin" => "administration is on the REST port, under /api/v1",
-        "gossipport" | "etcd_nodes" => "nodes do not form clusters yet",
+        "gossipport" => "nodes know of each other through etcd, or as cluster.membership says",
         "async_building_task" => "importance is updated without a pool of builders",
         "package_design" | "us_ratio" => "unimportant samples are not packed: neighbours are stored together anyway",
         "loading_cache_size" => "memory for bytes on their way is bounded by engine.memory_budget",

@@ -1,6 +1,7 @@
 //! What a configuration file may say, what comes of mistakes, and that the documented example is true.
 
 use super::*;
+use fodder_server::cluster::Way;
 use std::collections::BTreeSet;
 
 const DOCUMENT: &str = include_str!("../../../../docs/CONFIGURATION.md");
@@ -215,9 +216,11 @@ fn icaches_own_example_is_read_as_what_it_means() {
     assert_eq!(dataset.quota, Some(Quota::Share(0.2)));
     assert_eq!(config.log, LogConfig::default());
     let about: Vec<_> = notes.iter().map(|note| note.split(' ').next().unwrap()).collect();
-    let expected =
-        ["restadminport", "gossipport", "async_building_task", "package_design", "loading_cache_size", "etcd_nodes"];
+    let expected = ["restadminport", "gossipport", "async_building_task", "package_design", "loading_cache_size"];
     assert_eq!(about, expected);
+    assert_eq!((config.cluster.membership, &config.cluster.join[..]), (Way::Etcd, &["10.0.16.20".to_owned()][..]));
+    let (config, notes) = parse("node: 127.0.0.1\netcd_nodes: 10.0.16.20\n").unwrap();
+    assert!(!config.cluster.is_in_use() && notes[0].contains("no other machine reaches"), "{notes:?}");
 }
 
 #[test]

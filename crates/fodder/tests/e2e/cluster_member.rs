@@ -1,8 +1,13 @@
 //! Nodes that find each other, as real processes.
 
 use crate::program::{Node, fodder, run, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
-use std::path::Path;
+use std::{
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 use tempfile::TempDir;
 
 /// A node of a cluster whose members share a token.
@@ -56,6 +61,19 @@ fn nodes_find_each_other_notice_a_death_and_a_return_and_keep_strangers_out() {
     assert_eq!((&of_b["incarnation"], &of_b["capacity_bytes"]), (&1.into(), &(64u64 << 20).into()));
     assert!(of_b["held_bytes"].is_u64() && of_b["latency_us"].is_u64(), "{of_b}");
 
+    // One that is stopped is silent; once it goes on, nobody has forgotten it, and it blames nobody.
+    b.signal(Signal::STOP);
+    all_see(&[&a, &c], &["zone-a serving", "zone-b unreachable", "zone-c serving"]);
+    b.signal(Signal::CONT);
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+
+    // One that drains owns nothing, and has handed over what it had: nothing here.
+    assert!(b.client(&["drain"]).good().text().contains("owns nothing now"));
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b draining", "zone-c serving"]);
+    assert_eq!(b.stop(), 0);
+    let b = start(dir.path(), "b", TOKEN, &["--join", &first]);
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+
     // One dies without a word, comes back in its next life, and leaves with one.
     drop(c);
     all_see(&[&a, &b], &["zone-a serving", "zone-b serving", "zone-c unreachable"]);
@@ -91,6 +109,59 @@ fn nodes_that_gossip_find_each_other_past_junk_and_strangers() {
     all_see(&[&a], &["zone-a serving", "zone-c unreachable"]);
 }
 
+/// A real etcd at an address of its own, ended with its test; None, if there is none here.
+fn etcd(dir: &Path, ip: &str) -> Option<Ended> {
+    let (client, peer) = (format!("http://{ip}:2379"), format!("http://{ip}:2380"));
+    let child = Command::new("etcd")
+        .arg("--data-dir")
+        .arg(dir.join("etcd"))
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client, "--listen-peer-urls", &peer])
+        .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    child.ok().map(Ended)
+}
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn icaches_two_nodes_and_one_etcd_become_a_cluster() {
+    let dir = TempDir::new().unwrap();
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    let ip = |last: u8| format!("127.{}.{high}.{last}", low.max(1));
+    let Some(_etcd) = etcd(dir.path(), &ip(9)) else {
+        println!(
+            "SKIPPED icaches_two_nodes_and_one_etcd_become_a_cluster: there is no etcd here; make test installs it"
+        );
+        return;
+    };
+    let nodes = [1, 2].map(|number| {
+        let file = dir.path().join(format!("{number}.yaml"));
+        let text = format!("node: {}\ncache_ratio: 0.2\ncache_type: isa\netcd_nodes: {}\n", ip(number), ip(9));
+        std::fs::write(&file, text).unwrap();
+        let address = format!("{}:0", ip(number));
+        let args = ["--config", file.to_str().unwrap(), "--rest", &address, "--grpc", &address];
+        Node::start(&dir.path().join(number.to_string()), &args)
+    });
+    for node in &nodes {
+        wait_for("two members", || states(node) == [" serving", " serving"]);
+        let rest = node.line("rest").trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(rest).unwrap();
+        stream.write_all(b"GET /cluster HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(&format!("\"nodes\":[\"{}\",\"{}\"]", ip(1), ip(2))), "{answer}");
+    }
+}
+
 #[test]
 fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
     let dir = TempDir::new().unwrap();
@@ -111,5 +182,6 @@ fn a_node_alone_says_that_it_is_in_no_cluster() {
     let node = Node::start(&dir.path().join("a"), &[]);
     assert!(node.client(&["cluster", "status"]).good().text().contains("in no cluster"));
     assert_eq!(members(&node), Vec::<Value>::new());
+    assert!(node.client(&["drain"]).bad().contains("in no cluster"));
     assert!(run(fodder().args(["config", "show"])).good().text().contains("membership: fixed"));
 }

@@ -1,29 +1,40 @@
 //! The gRPC service `fodder.v1.Cluster`: answers members who ask who this node is, and people who ask who is there.
 
+use super::State;
 use super::word::{OTHERS_TOLD, Unbelieved, opened, sealed};
-use crate::{NodeInfo, grpc::refuse};
+use crate::{NodeInfo, cluster::Offer, grpc::refuse};
 use fodder_api::v1::{self, cluster_server};
-use fodder_core::Error;
-use std::sync::Arc;
+use fodder_core::{Engine, Error};
+use std::{sync::Arc, time::Duration};
 use tonic::{Request, Response, Status};
 
 /// The largest word taken.
 const MAX_BYTES: usize = 64 << 10;
 
+/// How long the members are given to hear that this node drains.
+const HEARD: Duration = Duration::from_secs(3);
+
+/// How often owners that would not take something are asked again.
+const ROUNDS: u32 = 10;
+
 /// The service.
 pub(crate) struct Door {
+    engine: Arc<Engine>,
     info: Arc<NodeInfo>,
 }
 
 /// The service to add to the gRPC server.
-pub(crate) fn service(info: Arc<NodeInfo>) -> cluster_server::ClusterServer<Door> {
-    cluster_server::ClusterServer::new(Door { info }).max_decoding_message_size(MAX_BYTES)
+pub(crate) fn service(engine: Arc<Engine>, info: Arc<NodeInfo>) -> cluster_server::ClusterServer<Door> {
+    cluster_server::ClusterServer::new(Door { engine, info }).max_decoding_message_size(MAX_BYTES)
+}
+
+fn alone() -> Status {
+    refuse(Error::Unavailable("this node is in no cluster".into()))
 }
 
 #[tonic::async_trait]
 impl cluster_server::Cluster for Door {
     async fn hello(&self, request: Request<v1::HelloMessage>) -> Result<Response<v1::HelloMessage>, Status> {
-        let alone = || refuse(Error::Unavailable("this node is in no cluster".into()));
         let joined = self.info.state.cluster().ok_or_else(alone)?;
         let words = opened(request.get_ref(), &joined.seal).map_err(|error| {
             tracing::debug!(%error, "a stranger said hello");
@@ -34,6 +45,21 @@ impl cluster_server::Cluster for Door {
         })?;
         joined.board.told(words);
         Ok(Response::new(sealed(joined.board.tell(OTHERS_TOLD), &joined.seal)))
+    }
+
+    async fn drain(&self, _: Request<v1::DrainRequest>) -> Result<Response<v1::DrainReply>, Status> {
+        let joined = self.info.state.cluster().ok_or_else(alone)?;
+        let peering = self.info.state.peering().ok_or_else(alone)?;
+        joined.membership.announce(State::Draining).await;
+        let mut handed = Default::default();
+        for _ in 0..ROUNDS {
+            tokio::time::sleep(HEARD).await;
+            handed = peering.hand_over(&self.engine, Offer::All).await;
+            if handed.left == 0 {
+                break;
+            }
+        }
+        Ok(Response::new(v1::DrainReply { taken: handed.taken, taken_bytes: handed.bytes, left: handed.left }))
     }
 
     async fn members(&self, _: Request<v1::MembersRequest>) -> Result<Response<v1::MembersReply>, Status> {

@@ -5,10 +5,12 @@ use crate::{
     Addresses, IcacheConfig, NodeInfo, NodeState,
     cluster::membership::{etcd::Etcd, fixed::Fixed, gossip::Gossip},
 };
+use fodder_core::{Engine, config::EngineConfig};
 use std::{
     net::SocketAddr,
     time::{Instant, SystemTime},
 };
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -32,6 +34,7 @@ pub(super) struct TestNode {
     /// Where others look for it.
     pub(super) seed: SocketAddr,
     _server: DropGuard,
+    _dir: TempDir,
 }
 
 /// Who starts, and what it is told.
@@ -80,15 +83,18 @@ impl Start {
         };
         let state = Arc::new(NodeState::new(IcacheConfig::default()));
         state.join(joined.clone());
+        let dir = tempfile::tempdir().unwrap();
+        let config = EngineConfig { cache_dir: dir.path().join("cache"), ..EngineConfig::default() };
+        let engine = Engine::open(config).await.unwrap();
         let addresses = Addresses { rest: address, grpc: address, socket: None };
         let info = NodeInfo { version: "0.0.0", started_at: SystemTime::now(), addresses, state };
         let stop = CancellationToken::new();
         let server = tonic::transport::Server::builder()
-            .add_service(service(Arc::new(info)))
+            .add_service(service(engine, Arc::new(info)))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
         tokio::spawn(server);
         let seed = joined.gossip.unwrap_or(address);
-        TestNode { joined, address, seed, _server: stop.drop_guard() }
+        TestNode { joined, address, seed, _server: stop.drop_guard(), _dir: dir }
     }
 }
 
