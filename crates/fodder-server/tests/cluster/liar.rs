@@ -1,6 +1,6 @@
 //! What peers can do wrong: every read is right all the same, and a liar is left alone.
 
-use crate::world::{One, World};
+use crate::world::{One, PATIENT, World};
 use fodder_api::frames::{Hello, HelloReply, Kind, PartHead, ReplyHead, Request, RequestHead, checksum};
 use fodder_server::cluster::{Neighbour, Patience};
 use std::{
@@ -66,8 +66,8 @@ fn say(stream: &mut TcpStream, request: u32, kind: Kind) {
     let _ = stream.write_all(&ReplyHead::new(kind, request, 0).encode());
 }
 
-async fn alone_with(world: &World, other: Neighbour) -> One {
-    let one = world.node_with(1, 1 << 30, None, SHORT).await;
+async fn alone_with(world: &World, other: Neighbour, patience: Patience) -> One {
+    let one = world.node_with(1, 1 << 30, None, patience).await;
     one.peering.set(&[Neighbour { capacity_bytes: 1, ..one.me.clone() }, other]);
     one
 }
@@ -108,7 +108,7 @@ async fn every_read_is_right_whatever_the_owner_does() {
     ];
     let world = World::new(6, BYTES).await;
     for (what, act) in acts {
-        let one = alone_with(&world, peer(4, act)).await;
+        let one = alone_with(&world, peer(4, act), SHORT).await;
         let began = std::time::Instant::now();
         world.read_all(&one).await;
         assert!(began.elapsed() < Duration::from_secs(50), "a peer that {what} costs bounded time");
@@ -122,7 +122,7 @@ async fn every_read_is_right_whatever_the_owner_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_of_an_older_version_is_not_asked_and_is_no_fault() {
     let world = World::new(6, BYTES).await;
-    let one = alone_with(&world, peer(3, |_, _, _, _| panic!("it was asked"))).await;
+    let one = alone_with(&world, peer(3, |_, _, _, _| panic!("it was asked")), PATIENT).await;
     world.read_all(&one).await;
     let status = &one.peering.status()[0];
     assert_eq!((status.breaker, status.failed), ("closed", 0), "{status:?}");
@@ -134,7 +134,8 @@ async fn a_peer_of_an_older_version_is_not_asked_and_is_no_fault() {
 async fn nobody_at_the_owners_address_costs_one_try_after_the_other_and_then_none() {
     let world = World::new(12, BYTES).await;
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let one = alone_with(&world, Neighbour { address: nobody, ..peer(4, |_, _, _, _| {}) }).await;
+    let gone = Neighbour { address: nobody, ..peer(4, |_, _, _, _| {}) };
+    let one = alone_with(&world, gone, PATIENT).await;
     world.read_all(&one).await;
     let status = &one.peering.status()[0];
     assert!(status.failed >= 3 && status.breaker != "closed", "{status:?}");
