@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "fodder/v1/warm.proto",
             "fodder/v1/job.proto",
             "fodder/v1/cluster.proto",
+            "fodder/v1/peer.proto",
             "deepcache.proto",
             "etcd.proto",
         ],

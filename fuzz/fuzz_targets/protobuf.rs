@@ -28,6 +28,8 @@ fuzz_target!(|bytes: &[u8]| {
     check::<v1::ReportEmbeddingsRequest>(bytes);
     check::<v1::ResumeRequest>(bytes);
     check::<v1::ListJobsReply>(bytes);
+    check::<v1::PeerMessage>(bytes);
+    check::<v1::PeerReply>(bytes);
     check::<icache::DcRequest>(bytes);
     check::<icache::DcReply>(bytes);
 });

@@ -33,6 +33,7 @@
 //!  16 MEET     16 nonce [16]                                                                   -> MET
 //!  17 PROVE    16 proof [32]                                                                   -> DONE
 //!  18 TAKE     as GIVE                                                                         -> COMING ..., DONE
+//!  19 TELL     16 a PeerMessage of peer.proto                                                  -> COMING ..., TOLD
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
@@ -56,10 +57,11 @@
 //!              48 bytes
 //!  10 MET      16 nonce [16]  32 proof [32]
 //!  11 COMING
+//!  12 TOLD     16 a PeerReply of peer.proto
 //! ```
 //!
-//! Requests 15 to 18 are what nodes of a cluster say to each other, from version 4 on. Where the cluster has a token, each
-//! side proves that it knows it before anything is given: a proof is a keyed BLAKE3 hash of `node` or `peer` and both
+//! Requests 15 to 19 are what nodes of a cluster say to each other, from version 4 on, TELL from version 5 on. Where the cluster has a token, each
+//! side proves that it knows it before anything is given or answered: a proof is a keyed BLAKE3 hash of `node` or `peer` and both
 //! nonces. A GIVE is answered from the node's tiers, or, if the node owns the bytes, through its own fetch, else with
 //! `NotFound`; COMING is said at once and again while the node waits.
 //!
@@ -99,10 +101,13 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 4);
+pub const VERSIONS: (u16, u16) = (2, 5);
 
 /// The first version in which nodes give each other bytes.
 pub const GIVES_SINCE: u16 = 4;
+
+/// The first version in which nodes ask each other in words.
+pub const TELLS_SINCE: u16 = 5;
 
 /// The first version that tells which entries of a directory are symbolic links.
 pub const LINKS_SINCE: u16 = 3;

@@ -6,23 +6,27 @@
 //! - `peer` is one other node: a few connections, deadlines, a breaker.
 //! - `peering` is what the engine sees of all that; `follow` tells it of every change of the members, and
 //!   `handover` offers what other nodes own now.
+//! - `answer` is what other nodes are told when they ask in words, and `status` how this node stands.
 //! - `token` is how two nodes prove to each other that they belong together.
 //!
 //! What must not be here: how bytes are kept.
 
+mod answer;
 mod config;
 mod follow;
 mod handover;
 pub mod membership;
 mod peer;
 mod peering;
+mod status;
 mod token;
 mod view;
 
+pub(crate) use answer::answer;
 pub use config::{ClusterConfig, Way};
 pub use handover::{Handover, Offer};
-pub use peer::PeerStatus;
-pub use peering::{Patience, Peering};
+pub use peer::{Failure, PeerStatus};
+pub use peering::{Patience, Peering, Told};
 pub(crate) use token::Side;
 pub use token::Token;
 pub use view::Neighbour;

@@ -1,7 +1,7 @@
 //! The framed door: a thread for each connection with blocking I/O, so that a warm item never changes thread.
 //!
-//! `connection` speaks the protocol, `job` gives jobs their batches, `give` other nodes their bytes, `output` is what is about to be sent, `lease` the
-//! cache files a client holds.
+//! `connection` speaks the protocol, `job` gives jobs their batches, `give` other nodes their bytes, `tell` answers them in
+//! words, `output` is what is about to be sent, `lease` the cache files a client holds.
 
 mod connection;
 mod give;
@@ -9,6 +9,7 @@ mod job;
 mod lease;
 mod object;
 mod output;
+mod tell;
 
 use crate::NodeInfo;
 use fodder_api::frames::Socket;

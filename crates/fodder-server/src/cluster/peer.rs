@@ -7,9 +7,14 @@ mod given;
 use super::{peering::Patience, token::Token, view::Manner};
 use breaker::{Breaker, Fault};
 use connection::{Connection, Frame, Question};
+use fodder_api::{
+    frames::MAX_REQUEST_BYTES,
+    v1::{PeerMessage, PeerReply},
+};
 use fodder_core::engine::peer::Wanted;
 pub(crate) use given::Given;
 use parking_lot::Mutex;
+use prost::Message;
 use serde::Serialize;
 use std::{
     sync::{
@@ -30,15 +35,19 @@ const MAX_CONNECTIONS: usize = 16;
 const IDLE: (usize, Duration) = (8, Duration::from_secs(20));
 
 /// Why a peer did not give what it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
     /// It said no; it is well.
+    #[error("{0}")]
     Refused(String),
     /// It is left alone for now.
+    #[error("it did not answer lately, and is left alone for a while")]
     LeftAlone,
     /// It did not answer, or not to the end.
+    #[error("{0}")]
     Silent(String),
     /// It sent what does not match.
+    #[error("{0}")]
     Lied(String),
 }
 
@@ -154,27 +163,41 @@ impl Peer {
         wanted: &Wanted,
         manner: Manner,
     ) -> Result<Given, Failure> {
-        let (connection, first, slot) = self.ask(ways, wanted, Question::Give(manner)).await?;
+        let (connection, first, slot) = self.ask(ways, Question::Give(wanted, manner)).await?;
         Ok(Given::new(Arc::clone(self), Arc::clone(ways), connection, first, wanted, slot))
     }
 
     /// Tells it that it owns bytes which this node holds. Ready when it has them.
     pub(crate) async fn take(self: &Arc<Self>, ways: &Arc<Ways>, wanted: &Wanted) -> Result<(), Failure> {
-        let (connection, _, _slot) = self.ask(ways, wanted, Question::Take(ways.patience.progress)).await?;
+        let (connection, _, _slot) = self.ask(ways, Question::Take(wanted, ways.patience.progress)).await?;
         self.keep(connection);
         Ok(())
+    }
+
+    /// Asks it in words. One that does not know how is not asked, and that is no fault of it.
+    pub(crate) async fn tell(&self, ways: &Ways, message: &PeerMessage) -> Result<PeerReply, Failure> {
+        let message = message.encode_to_vec();
+        if message.len() > MAX_REQUEST_BYTES as usize {
+            return Err(Failure::Refused(format!("a message of {} bytes is longer than a frame", message.len())));
+        }
+        let (connection, answer, _slot) = self.ask(ways, Question::Tell(&message, ways.patience)).await?;
+        self.keep(connection);
+        match answer {
+            Frame::Told(reply) => Ok(reply),
+            _ => Err(Failure::Refused("it answered without a word".into())),
+        }
     }
 
     /// Asks on a connection that is there, or on a new one; within the time allowed.
     async fn ask(
         &self,
         ways: &Ways,
-        wanted: &Wanted,
-        question: Question,
+        question: Question<'_>,
     ) -> Result<(Connection, Frame, OwnedSemaphorePermit), Failure> {
         let limit = match question {
-            Question::Give(_) => ways.patience.first_word,
-            Question::Take(_) => ways.patience.hand_over,
+            Question::Give(..) => ways.patience.first_word,
+            Question::Take(..) => ways.patience.hand_over,
+            Question::Tell(..) => ways.patience.coming,
         };
         if !self.breaker.lock().admits(ways.now()) {
             return Err(Failure::LeftAlone);
@@ -184,7 +207,7 @@ impl Peer {
             let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
             loop {
                 let (mut connection, was_idle) = self.connection(ways).await?;
-                match connection.ask(wanted, question).await {
+                match connection.ask(question).await {
                     Ok(answer) => return Ok((connection, answer, slot)),
                     // It may have been closed while it lay idle, like all the others.
                     Err(Failure::Silent(_)) if was_idle => self.idle.lock().clear(),
@@ -199,11 +222,13 @@ impl Peer {
         };
         let silent = |_| Failure::Silent(format!("{} did not answer in {limit:?}", self.address));
         let outcome = timeout(limit, work).await.map_err(silent).flatten();
-        self.note(outcome.as_ref().map(|(_, frame, _)| frame), ways, began.elapsed());
+        let took = matches!(question, Question::Give(..)).then(|| began.elapsed());
+        self.note(outcome.as_ref().map(|(_, frame, _)| frame), ways, took);
         outcome
     }
 
-    fn note(&self, outcome: Result<&Frame, &Failure>, ways: &Ways, took: Duration) {
+    /// Remembers what came of a question, and how long the answer took where that says something of the peer.
+    fn note(&self, outcome: Result<&Frame, &Failure>, ways: &Ways, took: Option<Duration>) {
         match outcome {
             // A promise is not yet an answer.
             Ok(frame) => {
@@ -211,6 +236,7 @@ impl Peer {
                     self.breaker.lock().succeeded();
                 }
                 self.counts.answered.fetch_add(1, Relaxed);
+                let Some(took) = took else { return };
                 let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
                 let smooth = |before: u64| Some(if before == 0 { took } else { (before * 7).saturating_add(took) / 8 });
                 let _ = self.counts.latency_us.try_update(Relaxed, Relaxed, smooth);

@@ -1,13 +1,14 @@
 //! What the engine sees of the other nodes: asks them one after the other, and a second one when the first is late.
 
 use super::{
-    peer::{Given, Peer, PeerStatus, Ways},
+    peer::{Failure, Given, Peer, PeerStatus, Ways},
     token::Token,
     view::{Ask, Neighbour, View},
 };
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
+use fodder_api::v1::{PeerMessage, PeerReply};
 use fodder_core::{
     Result,
     engine::peer::{Peers, Role, Wanted},
@@ -54,6 +55,17 @@ impl Default for Patience {
     }
 }
 
+/// What one of the others answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// Who it is.
+    pub id: u128,
+    /// Where it was asked.
+    pub address: String,
+    /// What it said.
+    pub answer: Result<PeerReply, Failure>,
+}
+
 /// This node's dealings with the others.
 #[derive(Debug)]
 pub struct Peering {
@@ -95,6 +107,29 @@ impl Peering {
         let mut all: Vec<_> = self.view.load().peers().map(|peer| peer.status()).collect();
         all.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         all
+    }
+
+    /// Asks all others at once in words, each within its deadlines; in the order of their identities.
+    pub async fn tell_all(&self, message: &PeerMessage) -> Vec<Told> {
+        let view = self.view();
+        let mut all: Vec<_> = view.peers().collect();
+        all.sort_unstable_by_key(|peer| peer.id);
+        let tell = |peer: &Arc<Peer>| {
+            let peer = Arc::clone(peer);
+            async move {
+                let answer = peer.tell(&self.ways, message).await;
+                Told { id: peer.id, address: peer.address.clone(), answer }
+            }
+        };
+        futures::future::join_all(all.into_iter().map(tell)).await
+    }
+
+    /// Asks one of the others in words.
+    pub async fn tell(&self, id: u128, message: &PeerMessage) -> Result<PeerReply, Failure> {
+        let view = self.view();
+        let peer = view.peers().find(|peer| peer.id == id);
+        let peer = peer.ok_or_else(|| Failure::Silent("it is no member that can be reached".into()))?;
+        peer.tell(&self.ways, message).await
     }
 
     /// What a peer must prove before it is given anything.

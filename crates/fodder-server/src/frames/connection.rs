@@ -225,6 +225,7 @@ impl Connection {
             Request::Prove { proof } => self.prove(head.request, proof),
             Request::Give(asked) => self.give(head.request, asked),
             Request::Take(asked) => self.take(head.request, asked),
+            Request::Tell { message } => self.tell(head.request, message),
             Request::Next { batch, acknowledged } => {
                 self.opened(&head).and_then(|open| self.next_batch(head.request, open.0, batch, acknowledged))
             }

@@ -80,16 +80,19 @@ impl Connection {
     /// Fetches what this node owns and the other side holds; answers when it is here.
     pub(super) fn take(&mut self, request: u32, asked: Give<'_>) -> Result<Result<(), End>> {
         let Found { dataset, object, range } = self.find(&asked)?;
-        let mut taking = std::pin::pin!(dataset.take(object, range));
+        match self.wait_and_say_so(request, dataset.take(object, range)) {
+            Ok(taken) => taken.map(|()| self.done(request)),
+            Err(end) => Ok(Err(end)),
+        }
+    }
+
+    /// Waits for the engine, and tells the other side again and again that the answer will come.
+    pub(super) fn wait_and_say_so<T>(&mut self, request: u32, work: impl Future<Output = T>) -> Result<T, End> {
+        let mut work = std::pin::pin!(work);
         loop {
-            match self.wait(timeout(HEARTBEAT, taking.as_mut())) {
-                Ok(Ok(taken)) => return taken.map(|()| self.done(request)),
-                Ok(Err(_)) => {
-                    if let Err(end) = self.coming(request) {
-                        return Ok(Err(end));
-                    }
-                }
-                Err(end) => return Ok(Err(end)),
+            match self.wait(timeout(HEARTBEAT, work.as_mut()))? {
+                Ok(done) => return Ok(done),
+                Err(_) => self.coming(request)?,
             }
         }
     }
@@ -99,11 +102,17 @@ impl Connection {
         peering.cloned().ok_or_else(|| Error::Denied("this node is in no cluster".into()))
     }
 
-    fn find(&self, asked: &Give<'_>) -> Result<Found> {
+    /// Whether the other side may be answered: it is known to belong to the cluster, or the cluster has no token.
+    pub(super) fn is_of_the_cluster(&self) -> Result<()> {
         let is_proven = matches!(self.acquaintance, Acquaintance::Proven);
         if self.peering()?.token().is_some() && !is_proven {
             return Err(Error::Denied("this node gives only to nodes that know its cluster's token".into()));
         }
+        Ok(())
+    }
+
+    fn find(&self, asked: &Give<'_>) -> Result<Found> {
+        self.is_of_the_cluster()?;
         if asked.length > Dataset::MAX_READ_BYTES {
             return Err(Error::Invalid(format!("a node gives at most {} bytes at a time", Dataset::MAX_READ_BYTES)));
         }

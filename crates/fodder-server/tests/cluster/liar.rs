@@ -13,7 +13,7 @@ use std::{
 const BYTES: usize = 300 << 10;
 
 /// Short, since these peers never answer.
-const SHORT: Patience = Patience {
+pub(crate) const SHORT: Patience = Patience {
     connect: Duration::from_millis(300),
     hedge: Duration::from_millis(100),
     first_word: Duration::from_millis(300),
@@ -23,10 +23,10 @@ const SHORT: Patience = Patience {
 };
 
 /// What a peer does on each connection, after it was asked; where a GIVE begins and ends, and its number.
-type Act = fn(&mut TcpStream, u32, u64, u64);
+pub(crate) type Act = fn(&mut TcpStream, u32, u64, u64);
 
 /// A peer that owns everything and behaves like this. It lives until the test's process ends.
-fn peer(version: u16, act: Act) -> Neighbour {
+pub(crate) fn peer(version: u16, act: Act) -> Neighbour {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -48,8 +48,11 @@ fn talk(stream: &mut TcpStream, version: u16, act: Act) -> Option<()> {
         let head = RequestHead::decode(&head).unwrap();
         let mut body = vec![0; head.body_bytes as usize];
         stream.read_exact(&mut body).ok()?;
-        let Request::Give(give) = Request::decode(head.op, &body).unwrap() else { panic!("asked something else") };
-        act(stream, head.request, give.offset, give.offset + give.length);
+        match Request::decode(head.op, &body).unwrap() {
+            Request::Give(give) => act(stream, head.request, give.offset, give.offset + give.length),
+            Request::Tell { .. } => act(stream, head.request, 0, 0),
+            _ => panic!("asked something else"),
+        }
     }
 }
 
@@ -62,11 +65,11 @@ fn part(offset: u64, end: u64, bytes: &[u8]) -> PartHead {
     PartHead { crc: checksum(bytes), offset, end, object_bytes: BYTES as u64 }
 }
 
-fn say(stream: &mut TcpStream, request: u32, kind: Kind) {
+pub(crate) fn say(stream: &mut TcpStream, request: u32, kind: Kind) {
     let _ = stream.write_all(&ReplyHead::new(kind, request, 0).encode());
 }
 
-async fn alone_with(world: &World, other: Neighbour, patience: Patience) -> One {
+pub(crate) async fn alone_with(world: &World, other: Neighbour, patience: Patience) -> One {
     let one = world.node_with(1, 1 << 30, None, patience).await;
     one.peering.set(&[Neighbour { capacity_bytes: 1, ..one.me.clone() }, other]);
     one

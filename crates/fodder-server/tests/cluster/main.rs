@@ -6,4 +6,5 @@ mod change;
 mod liar;
 mod share;
 mod stranger;
+mod tell;
 mod world;

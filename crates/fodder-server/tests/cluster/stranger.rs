@@ -6,6 +6,7 @@ use fodder_api::{
     v1::ErrorCode,
 };
 use fodder_server::cluster::Patience;
+use prost::Message;
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -47,9 +48,11 @@ async fn a_client_without_the_token_is_denied() {
     let address = one.me.address.clone();
     tokio::task::spawn_blocking(move || {
         let proof = [0; 32];
+        let message = crate::tell::question().encode_to_vec();
         for requests in [
             &[Request::Give(give)][..],
             &[Request::Take(give)],
+            &[Request::Tell { message: &message }],
             &[Request::Prove { proof }, Request::Give(give)],
             &[Request::Meet { nonce: [0; 16] }, Request::Prove { proof }, Request::Give(give)],
         ] {

@@ -29,6 +29,8 @@ pub enum Kind {
     Met = 10,
     /// The bytes will come: the node waits for them itself.
     Coming = 11,
+    /// What a node answers in words.
+    Told = 12,
 }
 
 /// Flags of a reply.
@@ -103,6 +105,7 @@ impl ReplyHead {
             9 => Kind::Part,
             10 => Kind::Met,
             11 => Kind::Coming,
+            12 => Kind::Told,
             _ => return bad("a reply that this version does not know"),
         };
         let least = match kind {
@@ -114,7 +117,7 @@ impl ReplyHead {
             Kind::Object => ObjectHead::BYTES,
             Kind::Part => PartHead::BYTES,
             Kind::Met => MetHead::BYTES,
-            Kind::Done | Kind::Error | Kind::Coming => 0,
+            Kind::Done | Kind::Error | Kind::Coming | Kind::Told => 0,
         };
         if (body_bytes as usize) < least || bytes[11] > 7 {
             return bad("a reply cut short");

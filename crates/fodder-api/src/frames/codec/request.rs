@@ -25,6 +25,7 @@ pub(super) const GIVE: u8 = 15;
 pub(super) const MEET: u8 = 16;
 pub(super) const PROVE: u8 = 17;
 pub(super) const TAKE: u8 = 18;
+pub(super) const TELL: u8 = 19;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=TAKE).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=TELL).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -244,6 +245,11 @@ pub enum Request<'a> {
     },
     /// Tells a node that it owns bytes which the sender holds: it may fetch them, and answers when it has them or will not.
     Take(Give<'a>),
+    /// Asks another node in words.
+    Tell {
+        /// A message of `peer.proto`, encoded.
+        message: &'a [u8],
+    },
 }
 
 /// A path or a name: text of a bounded length.
@@ -329,6 +335,7 @@ impl<'a> Request<'a> {
             MEET => Self::Meet { nonce: body.try_into().or_else(|_| bad("a meet cut short or too long"))? },
             PROVE => Self::Prove { proof: body.try_into().or_else(|_| bad("a proof cut short or too long"))? },
             TAKE => Self::Take(Give::decode(body)?),
+            TELL => Self::Tell { message: body },
             _ => return bad("a request that this version does not know"),
         })
     }
@@ -435,6 +442,10 @@ impl<'a> Request<'a> {
             Self::Take(give) => {
                 give.encode(out);
                 TAKE
+            }
+            Self::Tell { message } => {
+                out.extend_from_slice(message);
+                TELL
             }
         };
         let body_bytes = (out.len() - start - RequestHead::BYTES) as u32;

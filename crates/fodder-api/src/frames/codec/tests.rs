@@ -61,6 +61,7 @@ proptest! {
             Request::Touch { objects },
             Request::Give(give),
             Request::Take(Give { only_held: false, stand_in: true, ..give }),
+            Request::Tell { message: path.as_bytes() },
             Request::Meet { nonce: snapshot.unwrap_or_default() },
             Request::Prove { proof: [number as u8; 32] },
             Request::Describe { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
@@ -78,12 +79,12 @@ proptest! {
     #[test]
     fn heads_are_decoded_as_they_were_encoded(
         numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
-        kind in 1u8..=11, source in 0i32..=9, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        kind in 1u8..=12, source in 0i32..=9, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
         snapshot: [u8; 16],
     ) {
         let [asked, served, size, lease, object_bytes, offset] = numbers;
         let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error, Kind::Batch, Kind::Entries,
-            Kind::Object, Kind::Part, Kind::Met, Kind::Coming];
+            Kind::Object, Kind::Part, Kind::Met, Kind::Coming, Kind::Told];
         let head = ReplyHead {
             body_bytes: body,
             request,
@@ -117,7 +118,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
     ) {
         let _ = Request::decode(op, &bytes);
-        let _ = Request::decode(op % 19, &bytes);
+        let _ = Request::decode(op % 20, &bytes);
         let _ = Entry::decode(&mut bytes.as_slice());
         let _ = RequestHead::decode(&head);
         let _ = ReplyHead::decode(&head);

@@ -2,6 +2,7 @@
 
 use super::{
     super::{
+        peering::Patience,
         token::{Side, Token},
         view::Manner,
     },
@@ -9,10 +10,13 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use fodder_api::{
-    frames::{GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, checksum},
-    v1::ErrorCode,
+    frames::{
+        GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, TELLS_SINCE, checksum,
+    },
+    v1::{ErrorCode, PeerReply},
 };
 use fodder_core::engine::peer::Wanted;
+use prost::Message;
 use std::{io, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -29,15 +33,19 @@ pub(crate) enum Frame {
     Coming,
     /// There are none to come.
     Done,
+    /// What it says.
+    Told(PeerReply),
 }
 
-/// What is asked about bytes.
+/// What is asked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Question {
-    /// To give them.
-    Give(Manner),
-    /// To take them over; how long the other side may be silent.
-    Take(Duration),
+pub(crate) enum Question<'a> {
+    /// To give bytes.
+    Give(&'a Wanted, Manner),
+    /// To take bytes over; how long the other side may be silent.
+    Take(&'a Wanted, Duration),
+    /// Something in words.
+    Tell(&'a [u8], Patience),
 }
 
 /// What is asked of the kernel at once: a part and its heads.
@@ -47,6 +55,8 @@ const READ_BYTES: usize = (256 << 10) + 64;
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
+    /// Of the frames, as agreed.
+    version: u16,
     request: u32,
     /// What was received and not yet taken apart.
     received: BytesMut,
@@ -73,7 +83,7 @@ impl Connection {
                 hello.version
             )));
         }
-        let mut connection = Self { stream, request: 0, received: BytesMut::new() };
+        let mut connection = Self { stream, version: hello.version, request: 0, received: BytesMut::new() };
         if let Some(token) = token {
             connection.prove(token).await?;
         }
@@ -99,24 +109,46 @@ impl Connection {
         }
     }
 
-    /// Asks: for bytes, and takes the first frame of the answer; or whether they are taken over, and waits for that.
-    pub(super) async fn ask(&mut self, wanted: &Wanted, question: Question) -> Result<Frame, Failure> {
-        let limit = match question {
-            Question::Give(manner) => {
+    /// Asks: for bytes, and takes the first frame of the answer; or something else, and waits for the whole of it.
+    pub(super) async fn ask(&mut self, question: Question<'_>) -> Result<Frame, Failure> {
+        match question {
+            Question::Give(wanted, manner) => {
                 self.send(Request::Give(as_asked(wanted, manner))).await?;
-                return self.next(wanted).await;
+                self.next(wanted).await
             }
-            Question::Take(limit) => limit,
-        };
-        self.send(Request::Take(as_asked(wanted, Manner::Owner))).await?;
+            Question::Take(wanted, limit) => {
+                self.send(Request::Take(as_asked(wanted, Manner::Owner))).await?;
+                match self.end(limit, limit).await? {
+                    (Kind::Done, _) => Ok(Frame::Done),
+                    _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+                }
+            }
+            Question::Tell(..) if self.version < TELLS_SINCE => Err(Failure::Refused(format!(
+                "it speaks version {} of the frames, in which nodes do not ask each other in words",
+                self.version
+            ))),
+            Question::Tell(message, patience) => {
+                self.send(Request::Tell { message }).await?;
+                match self.end(patience.first_word, patience.progress).await? {
+                    (Kind::Told, body) => {
+                        PeerReply::decode(body).map(Frame::Told).map_err(|bad| Failure::Lied(bad.to_string()))
+                    }
+                    _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+                }
+            }
+        }
+    }
+
+    /// The frame behind all those that say it will come: the first word within one time, each that follows within another.
+    async fn end(&mut self, first: Duration, progress: Duration) -> Result<(Kind, Bytes), Failure> {
+        let mut limit = first;
         loop {
-            let late = |_| Failure::Silent("it does not say whether it takes over".into());
-            let (head, _) = timeout(limit, self.frame()).await.map_err(late).flatten()?;
-            match head.kind {
-                Kind::Done => return Ok(Frame::Done),
-                Kind::Coming => {}
-                _ => return Err(Failure::Lied("it answered something else than what was asked".into())),
+            let late = |_| Failure::Silent("it does not say how it goes on".into());
+            let (head, body) = timeout(limit, self.frame()).await.map_err(late).flatten()?;
+            if head.kind != Kind::Coming {
+                return Ok((head.kind, body));
             }
+            limit = progress;
         }
     }
 

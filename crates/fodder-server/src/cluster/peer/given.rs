@@ -73,7 +73,9 @@ impl Given {
                     return Err(Failure::Silent("it keeps on promising".into()));
                 }
                 Frame::Coming => {}
-                Frame::Done => return Err(Failure::Lied("it ended an answer that has no end yet".into())),
+                Frame::Done | Frame::Told(_) => {
+                    return Err(Failure::Lied("it ended an answer that has no end yet".into()));
+                }
                 Frame::Part(offset, bytes) => {
                     if offset != left.start || bytes.is_empty() || bytes.len() as u64 > left.end - left.start {
                         return Err(Failure::Lied("it sent other bytes than those that were asked for".into()));

@@ -1,0 +1,17 @@
+//! Answers what other nodes ask in words. Each message of `peer.proto` has its arm here and its work elsewhere.
+
+use super::status::standing;
+use crate::NodeInfo;
+use fodder_api::v1::{PeerMessage, PeerReply, peer_message, peer_reply};
+use fodder_core::{Engine, Error, Result};
+use std::sync::Arc;
+
+/// Answers one message of a node that belongs to this one's cluster.
+pub(crate) async fn answer(engine: &Arc<Engine>, _info: &Arc<NodeInfo>, message: PeerMessage) -> Result<PeerReply> {
+    // One that a newer program sends: its sender must live with nodes that do not know it.
+    let unknown = || Error::Invalid("this node's version does not know that message".into());
+    let reply = match message.message.ok_or_else(unknown)? {
+        peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine)),
+    };
+    Ok(PeerReply { reply: Some(reply) })
+}
