@@ -1,15 +1,18 @@
 //! The framed door: a thread for each connection with blocking I/O, so that a warm item never changes thread.
 //!
-//! `connection` speaks the protocol, `job` gives jobs their batches, `give` other nodes their bytes, `tell` answers them in
-//! words, `output` is what is about to be sent, `lease` the cache files a client holds.
+//! `connection` speaks the protocol over a `line`, `job` gives jobs their batches, `give` other nodes their bytes, `tell`
+//! answers them in words, `output` is what is about to be sent, `lease` the cache files a client holds.
 
 mod connection;
 mod give;
 mod job;
 mod lease;
+mod line;
 mod object;
 mod output;
 mod tell;
+
+pub(crate) use line::Line;
 
 use crate::NodeInfo;
 use fodder_api::frames::Socket;
@@ -67,7 +70,8 @@ impl Door {
     }
 
     /// Serves a connection whose magic was read, on a thread of its own. The permit is held until it ends.
-    pub(crate) fn serve(self: &Arc<Self>, socket: Socket, permit: OwnedSemaphorePermit) -> io::Result<()> {
+    pub(crate) fn serve(self: &Arc<Self>, line: Line, permit: OwnedSemaphorePermit) -> io::Result<()> {
+        let socket = line.socket();
         socket.tune()?;
         socket.set_timeouts(Some(self.stall), Some(self.stall))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +86,7 @@ impl Door {
         let run = move || {
             let _token = token;
             let _inside = guard.door.runtime.enter();
-            connection::Connection::new(Arc::clone(&guard.door), socket).run();
+            connection::Connection::new(Arc::clone(&guard.door), line).run();
         };
         thread::Builder::new().name(format!("frames-{number}")).stack_size(STACK_BYTES).spawn(run).map(drop)
     }

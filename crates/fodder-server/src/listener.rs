@@ -134,7 +134,7 @@ impl Wire {
             return Ok(());
         }
         if first == MAGIC {
-            return self.frames.serve(blocking(raw)?, place);
+            return self.frames.serve(frames::Line::Plain(blocking(raw)?), place);
         }
         if matches!(&first, b"GET " | b"POST" | b"PUT " | b"HEAD" | b"DELE" | b"OPTI") {
             let rest = self.reception.info.addresses.rest;

@@ -3,6 +3,7 @@
 pub(crate) mod breaker;
 mod connection;
 mod given;
+mod stream;
 
 use super::{peering::Patience, token::Token, view::Manner};
 use breaker::{Breaker, Fault};

@@ -4,7 +4,7 @@
 //! that is wrong is answered with one.
 
 use super::{
-    Door,
+    Door, Line,
     give::Acquaintance,
     lease::{Fetch, Leases},
     output::{Output, PART_BYTES, error_head, text_of},
@@ -15,7 +15,7 @@ use crate::{
     wire,
 };
 use fodder_api::{
-    frames::{BadFrame, Hello, Ids, Kind, NO_ITEM, OpenedHead, ReplyHead, Request, RequestHead, Socket, TargetRef},
+    frames::{BadFrame, Hello, Ids, Kind, NO_ITEM, OpenedHead, ReplyHead, Request, RequestHead, TargetRef},
     v1::ErrorCode,
 };
 use fodder_core::{Dataset, Error, Result, catalog::Snapshot, engine::Reply, id::SnapshotId};
@@ -60,7 +60,7 @@ pub(super) type Open = (Arc<Dataset>, Arc<Snapshot>);
 /// One connection and everything it holds.
 pub(super) struct Connection {
     pub(super) door: Arc<Door>,
-    pub(super) socket: Socket,
+    pub(super) socket: Line,
     pub(super) output: Output,
     /// Of the frames, as agreed.
     pub(super) version: u16,
@@ -76,7 +76,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(door: Arc<Door>, socket: Socket) -> Self {
+    pub(super) fn new(door: Arc<Door>, socket: Line) -> Self {
         Self {
             output: Output::new(door.stall),
             version: 0,
@@ -109,7 +109,7 @@ impl Connection {
         self.output.frame(&mut self.socket, &error_head(0, code, text), &[text.as_bytes()])?;
         self.output.flush(&mut self.socket)?;
         self.socket.shutdown(Shutdown::Write);
-        self.socket.set_timeouts(Some(LINGER), Some(LINGER))?;
+        self.socket.socket().set_timeouts(Some(LINGER), Some(LINGER))?;
         let (started, mut sink) = (Instant::now(), [0; 4096]);
         while self.socket.receive(&mut sink)? > 0 && started.elapsed() < LINGER {}
         Ok(())

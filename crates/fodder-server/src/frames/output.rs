@@ -1,12 +1,13 @@
 //! What is about to be sent on one connection: a buffer in which frames stand one behind the other, used again.
 
+use super::Line;
 use crate::{
     items::{Part, Wanted},
     wire,
 };
 use bytes::Bytes;
 use fodder_api::{
-    frames::{Flags, ItemHead, Kind, PartHead, ReplyHead, Socket},
+    frames::{Flags, ItemHead, Kind, PartHead, ReplyHead},
     v1,
 };
 use fodder_core::{Error, engine::Source};
@@ -55,7 +56,7 @@ impl Output {
 
     /// Where the bytes of the next item may be put, behind its heads. What is before it is sent if there is not even
     /// room for those.
-    pub(super) fn room(&mut self, socket: &mut Socket) -> io::Result<&mut [u8]> {
+    pub(super) fn room(&mut self, socket: &mut Line) -> io::Result<&mut [u8]> {
         self.buffer.resize(BUFFER_BYTES, 0);
         if self.used + HEAD_BYTES > BUFFER_BYTES {
             self.flush(socket)?;
@@ -80,7 +81,7 @@ impl Output {
     }
 
     /// Appends a frame, sending what is before it if there is no room.
-    pub(super) fn frame(&mut self, socket: &mut Socket, head: &ReplyHead, body: &[&[u8]]) -> io::Result<()> {
+    pub(super) fn frame(&mut self, socket: &mut Line, head: &ReplyHead, body: &[&[u8]]) -> io::Result<()> {
         let length = ReplyHead::BYTES + body.iter().map(|part| part.len()).sum::<usize>();
         self.buffer.resize(BUFFER_BYTES, 0);
         if self.used + length > BUFFER_BYTES {
@@ -94,7 +95,7 @@ impl Output {
     }
 
     /// Appends an item that failed.
-    pub(super) fn failed(&mut self, socket: &mut Socket, request: u32, part: &Part, error: &Error) -> io::Result<()> {
+    pub(super) fn failed(&mut self, socket: &mut Line, request: u32, part: &Part, error: &Error) -> io::Result<()> {
         let text = text_of(error);
         let Wanted { asked, served, delivery } = part.wanted;
         let head = ItemHead { label: 0, delivery, asked, served, size: 0 }.encode();
@@ -110,7 +111,7 @@ impl Output {
     /// which gives the segments' memory back at once; the rest is sent from where it is.
     pub(super) fn segments(
         &mut self,
-        socket: &mut Socket,
+        socket: &mut Line,
         request: u32,
         part: &Part,
         source: Source,
@@ -146,7 +147,7 @@ impl Output {
     }
 
     /// Sends everything.
-    pub(super) fn flush(&mut self, socket: &mut Socket) -> io::Result<()> {
+    pub(super) fn flush(&mut self, socket: &mut Line) -> io::Result<()> {
         let used = std::mem::take(&mut self.used);
         socket.send_all(&mut [IoSlice::new(&self.buffer[..used])], self.limit)
     }

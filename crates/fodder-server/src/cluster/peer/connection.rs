@@ -7,6 +7,7 @@ use super::{
         view::Manner,
     },
     Failure,
+    stream::Stream,
 };
 use bytes::{Bytes, BytesMut};
 use fodder_api::{
@@ -54,7 +55,7 @@ const READ_BYTES: usize = (256 << 10) + 64;
 /// A greeted connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// Of the frames, as agreed.
     version: u16,
     request: u32,
@@ -71,8 +72,9 @@ impl From<io::Error> for Failure {
 impl Connection {
     /// Connects, agrees on a version, and proves that both sides know the token, if there is one.
     pub(super) async fn open(address: &str, token: Option<&Token>) -> Result<Self, Failure> {
-        let mut stream = TcpStream::connect(address).await?;
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        let mut stream = Stream::Plain(stream);
         stream.write_all(&Hello::OURS.encode()).await?;
         let mut hello = [0; Hello::BYTES];
         stream.read_exact(&mut hello).await?;

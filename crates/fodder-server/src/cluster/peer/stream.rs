@@ -1,0 +1,61 @@
+//! The bytes of a connection to another node, however they travel. Knows no frames.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+/// A connection to another node.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// As they are.
+    Plain(TcpStream),
+}
+
+macro_rules! on_either {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream {
+            Stream::Plain(inner) => {
+                let $inner = Pin::new(inner);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        on_either!(self.get_mut(), inner => inner.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        on_either!(self.get_mut(), inner => inner.poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_either!(self.get_mut(), inner => inner.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_either!(self.get_mut(), inner => inner.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_either!(self.get_mut(), inner => inner.poll_shutdown(cx))
+    }
+}
