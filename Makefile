@@ -32,7 +32,7 @@ wheel:
 
 test:
 	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3 --deb fio=fio --deb rsync=rsync \
-		--deb etcd-server=etcd
+		--deb etcd-server=etcd --deb iproute2=ip
 	@tools/torch
 	@tools/frameworks
 	@tools/test

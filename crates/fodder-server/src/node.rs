@@ -268,15 +268,15 @@ async fn serve_http(stream: Stream, router: axum::Router, stop: CancellationToke
 }
 
 /// Durations as people write them: `20s`, `5m`.
-mod human_duration {
+pub(crate) mod human_duration {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
     use std::time::Duration;
 
-    pub(super) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&humantime::format_duration(*value))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
         humantime::parse_duration(&text)
             .map_err(|error| D::Error::custom(format!("{text:?} is not a duration such as 30s or 5m: {error}")))

@@ -1,7 +1,7 @@
 //! What a user may say about the cluster a node is in, checked and turned into a membership.
 
 use super::membership::{
-    Identity, Joined, Member, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone,
+    Identity, Joined, Member, Patience, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone,
     etcd::{self, Etcd},
     fixed::Fixed,
     gossip::{self, Gossip},
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The cluster a node is in. Without anything in `join` it is in none.
@@ -28,6 +29,12 @@ pub struct ClusterConfig {
     pub zone: String,
     /// How many nodes keep each range of bytes.
     pub replicas: u32,
+    /// How often a node tells others that it lives.
+    #[serde(with = "crate::node::human_duration")]
+    pub heartbeat: Duration,
+    /// How long a node may be silent before the others go on without it.
+    #[serde(with = "crate::node::human_duration")]
+    pub unreachable_after: Duration,
     /// Where it gossips. None: port 18282 where its gRPC listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gossip: Option<SocketAddr>,
@@ -59,6 +66,8 @@ impl Default for ClusterConfig {
             advertise: None,
             zone: String::new(),
             replicas: 1,
+            heartbeat: Duration::from_secs(1),
+            unreachable_after: Duration::from_secs(5),
             gossip: None,
             etcd_prefix: "/fodder/members/".into(),
             token_file: None,
@@ -68,6 +77,12 @@ impl Default for ClusterConfig {
 
 /// The most nodes that may keep the same bytes.
 const MAX_REPLICAS: u32 = 16;
+
+/// The shortest time between two heartbeats.
+const MIN_HEARTBEAT: Duration = Duration::from_millis(20);
+
+/// So many heartbeats are lost before anybody is called silent.
+const HEARTBEATS_LOST: u32 = 3;
 
 impl ClusterConfig {
     /// Whether the node is in a cluster at all.
@@ -85,6 +100,13 @@ impl ClusterConfig {
         }
         if self.etcd_prefix.is_empty() {
             return Err(Error::Invalid("etcd_prefix is empty: members would be all keys of etcd".into()));
+        }
+        if self.heartbeat < MIN_HEARTBEAT || self.unreachable_after < self.heartbeat * HEARTBEATS_LOST {
+            return Err(Error::Invalid(format!(
+                "with a heartbeat each {:?} nobody can be called unreachable after {:?}: choose a heartbeat of at least \
+                 {MIN_HEARTBEAT:?} and {HEARTBEATS_LOST} times as long for unreachable_after",
+                self.heartbeat, self.unreachable_after
+            )));
         }
         if !(1..=MAX_REPLICAS).contains(&self.replicas) {
             return Err(Error::Invalid(format!("{} replicas: choose between 1 and {MAX_REPLICAS}", self.replicas)));
@@ -138,7 +160,12 @@ impl ClusterConfig {
             versions: VERSIONS,
             state: State::Joining,
         };
-        let terms = Terms { seal: Seal::new(token.as_deref().unwrap_or_default()), ..Terms::default() };
+        let terms = Terms {
+            patience: Patience { unreachable_after: self.unreachable_after, ..Patience::default() },
+            interval: self.heartbeat,
+            seal: Seal::new(token.as_deref().unwrap_or_default()),
+            ..Terms::default()
+        };
         Ok(match self.membership {
             Way::Fixed => Fixed::start(me, seeds, terms),
             Way::Etcd => Etcd::start(me, seeds, &self.etcd_prefix, terms),
@@ -200,6 +227,8 @@ mod tests {
             (ClusterConfig { zone: "a b".into(), ..config() }, "is not a zone"),
             (ClusterConfig { advertise: Some("node-3".into()), ..config() }, "not an address such as node-3:18284"),
             (ClusterConfig { replicas: 0, ..config() }, "between 1 and 16"),
+            (ClusterConfig { unreachable_after: Duration::from_secs(2), ..config() }, "3 times as long"),
+            (ClusterConfig { heartbeat: Duration::ZERO, ..config() }, "at least 20ms"),
         ] {
             let error = config.check().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

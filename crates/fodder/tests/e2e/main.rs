@@ -16,6 +16,7 @@ mod cluster_member;
 mod crash;
 mod icache;
 mod job;
+mod links;
 mod mount;
 mod program;
 mod promises;

@@ -110,14 +110,19 @@ impl Prober {
             Ok(Err(status)) => Err(status.message().to_owned()),
             Err(_) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
         };
-        let who = words.as_ref().ok().and_then(|words: &Vec<Member>| words.first()).map(|member| member.id);
-        if let Some(line) = self.lines.lock().get_mut(address) {
-            line.under_way = false;
-            line.who = who;
-        }
         match words {
-            Ok(words) => self.board.answered(words, asked.elapsed()),
-            Err(error) => tracing::debug!(address, error, "a member did not answer"),
+            Ok(words) => {
+                if let Some(line) = self.lines.lock().get_mut(address) {
+                    line.under_way = false;
+                    line.who = words.first().map(|member: &Member| member.id);
+                }
+                self.board.answered(words, asked.elapsed());
+            }
+            Err(error) => {
+                // The next call gets a new connection: one whose link was cut for long wakes up long after it is healed.
+                self.lines.lock().remove(address);
+                tracing::debug!(address, error, "a member did not answer");
+            }
         }
     }
 }

@@ -124,3 +124,21 @@ async fn etcd_going_away_stops_nothing_and_coming_back_heals() {
     all_see(&[&first, &second], &["1 serving", "2 draining", "3 unreachable", "4 joining"]).await;
     all_see(&[&fourth], &["1 serving", "2 draining", "4 joining"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_has_gone_dead_is_replaced() {
+    let first = Start::new(&Way::Fixed, 1, &[]).run().await;
+    let (target, listener) = (first.address, tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let between = listener.local_addr().unwrap();
+    // The first connection is taken and never answered, as when its link is cut; others are passed on.
+    tokio::spawn(async move {
+        let dead = listener.accept().await.unwrap();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut onward = tokio::net::TcpStream::connect(target).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut stream, &mut onward).await });
+        }
+        drop(dead);
+    });
+    let second = Start::new(&Way::Fixed, 2, &[between]).run().await;
+    all_see(&[&first, &second], &["1 joining", "2 joining"]).await;
+}
