@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Messages that commands print as JSON.
-const PRINTED: [&str; 16] = [
+const PRINTED: [&str; 17] = [
     "StatusReply",
     "Addresses",
     "TierStatus",
@@ -20,6 +20,7 @@ const PRINTED: [&str; 16] = [
     "VerifyReply",
     "WarmProgress",
     "WarmProblem",
+    "WarmNode",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -7,6 +7,7 @@
 //! - `peering` is what the engine sees of all that; `follow` tells it of every change of the members, and
 //!   `handover` offers what other nodes own now.
 //! - `answer` is what other nodes are told when they ask in words, and `status` how this node stands.
+//! - `warm` brings a dataset in on all nodes together.
 //! - `token` is how two nodes prove to each other that they belong together.
 //!
 //! What must not be here: how bytes are kept.
@@ -21,6 +22,7 @@ mod peering;
 mod status;
 mod token;
 mod view;
+pub(crate) mod warm;
 
 pub(crate) use answer::answer;
 pub use config::{ClusterConfig, Way};

@@ -3,7 +3,7 @@
 //! It only remembers; whoever opens doors and datasets tells it.
 
 use crate::{
-    cluster::{Peering, membership::Joined},
+    cluster::{Peering, membership::Joined, warm::Orders},
     icache::{Icache, IcacheConfig},
 };
 use std::sync::{
@@ -18,6 +18,8 @@ pub struct NodeState {
     pub connections: Connections,
     /// What iCache's doors keep.
     pub(crate) icache: Icache,
+    /// What other nodes have told this one to bring in.
+    pub(crate) orders: Arc<Orders>,
     ready: AtomicBool,
     cluster: OnceLock<Joined>,
     peering: OnceLock<Arc<Peering>>,

@@ -1,15 +1,19 @@
 //! How far a warming is, as every door tells it. Dropping the stream ends the warming.
+//!
+//! On a node of a cluster it is spread over all nodes, unless somebody wants it on this one: see `cluster::warm`.
 
+use crate::{NodeInfo, cluster::warm::Spread};
 use fodder_api::v1;
 use fodder_core::{
-    Result,
-    engine::warm::{Progress, Warming},
+    Dataset, Result,
+    engine::warm::{Order, Progress, Selection, Share, Warming},
+    id::ObjectSlot,
 };
-use futures::stream::{self, Stream};
-use std::time::Duration;
+use futures::stream::{self, BoxStream, Stream};
+use std::{sync::Arc, time::Duration};
 
 /// How often progress is told.
-const INTERVAL: Duration = Duration::from_millis(500);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 /// Requests under way where the client does not say.
 pub(crate) const WORKERS: usize = 32;
 /// Places of unknown paths that are told; more are only counted.
@@ -18,8 +22,8 @@ const MAX_UNKNOWN: usize = 100;
 /// Listed paths that are no object's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unknown {
-    count: u64,
-    first: Vec<u64>,
+    pub(crate) count: u64,
+    pub(crate) first: Vec<u64>,
 }
 
 impl Unknown {
@@ -32,8 +36,52 @@ impl Unknown {
     }
 }
 
-/// How far a warming is, again and again until its end.
-pub(crate) fn progress(warming: Warming, unknown: Unknown) -> impl Stream<Item = Result<v1::WarmProgress>> {
+/// What a door is asked for.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) selection: Wanted,
+    pub(crate) unknown: Unknown,
+    pub(crate) max_bytes: Option<u64>,
+    pub(crate) bytes_per_second: Option<u64>,
+    pub(crate) workers: usize,
+    /// On this node, and on no other.
+    pub(crate) this_node: bool,
+}
+
+/// Which objects, as they are named to other nodes, too.
+#[derive(Debug, Clone)]
+pub(crate) enum Wanted {
+    /// Below a path; of it, only what a mount shows.
+    Below { path: String, shown: bool },
+    /// These, which this node knows.
+    Listed(Vec<ObjectSlot>),
+}
+
+impl From<Wanted> for Selection {
+    fn from(wanted: Wanted) -> Self {
+        match wanted {
+            Wanted::Below { path, shown: true } => Self::Shown(path),
+            Wanted::Below { path, shown: false } => Self::Path(path),
+            Wanted::Listed(slots) => Self::Objects(slots),
+        }
+    }
+}
+
+/// Brings in what is wanted, and tells how far it is, again and again until its end.
+pub(crate) fn begin(
+    info: &NodeInfo,
+    dataset: &Arc<Dataset>,
+    wish: Wish,
+) -> Result<BoxStream<'static, Result<v1::WarmProgress>>> {
+    if let Some(peering) = info.state.peering().filter(|peering| !wish.this_node && !peering.is_alone()) {
+        return Ok(Spread::new(Arc::clone(peering), info, Arc::clone(dataset), wish)?.begin());
+    }
+    let Wish { selection, unknown, max_bytes, bytes_per_second, workers, .. } = wish;
+    let order = Order { selection: selection.into(), share: Share::All, max_bytes, bytes_per_second, workers };
+    Ok(Box::pin(progress(dataset.warm(order)?, unknown)))
+}
+
+fn progress(warming: Warming, unknown: Unknown) -> impl Stream<Item = Result<v1::WarmProgress>> {
     stream::unfold(Some((warming, unknown)), |state| async {
         let (mut warming, unknown) = state?;
         match tokio::time::timeout(INTERVAL, warming.ended()).await {
@@ -44,7 +92,8 @@ pub(crate) fn progress(warming: Warming, unknown: Unknown) -> impl Stream<Item =
     })
 }
 
-fn message(progress: Progress, unknown: &Unknown) -> v1::WarmProgress {
+/// How far a warming is, as it is told.
+pub(crate) fn message(progress: Progress, unknown: &Unknown) -> v1::WarmProgress {
     let complete = progress.is_complete() && unknown.count == 0;
     let problem = |problem: fodder_core::engine::warm::Problem| {
         let fodder_core::engine::warm::Problem { path, message } = problem;
@@ -73,5 +122,8 @@ fn message(progress: Progress, unknown: &Unknown) -> v1::WarmProgress {
         finished,
         complete,
         problems: problems.into_iter().map(problem).collect(),
+        nodes: Vec::new(),
+        bytes_copied: 0,
+        bytes_copied_there: 0,
     }
 }

@@ -5,6 +5,7 @@
 //! for the rest.
 
 mod give;
+mod share;
 mod supply;
 
 pub use give::Asked;

@@ -40,11 +40,25 @@ pub enum Selection {
     Objects(Vec<ObjectSlot>),
 }
 
+/// Which part of what is selected is brought in, on a node that shares its cache with others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Share {
+    /// All of it, whoever owns it.
+    #[default]
+    All,
+    /// What this node owns.
+    Owned,
+    /// What this node keeps a copy of, beside its owner.
+    Copies,
+}
+
 /// An order to bring objects in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// Which.
     pub selection: Selection,
+    /// Which part of them.
+    pub share: Share,
     /// The bytes that may be there of them at the end, those counted that are there already. Objects that do not fit are
     /// left out.
     pub max_bytes: Option<u64>,
@@ -92,7 +106,7 @@ impl Warming {
 impl Dataset {
     /// Begins to bring objects of the newest snapshot in. [`Error::NotFound`] if the path of the selection is nobody's.
     pub fn warm(self: &Arc<Self>, order: Order) -> Result<Warming> {
-        let chosen = Chosen::new(self, order.selection)?;
+        let chosen = Chosen::new(self, order.selection, order.share)?;
         let tally = Arc::<Tally>::default();
         let errand = Errand::new(self, chosen, Arc::clone(&tally), order.bytes_per_second);
         // More would only wait for their turn at the origin, in front of readers who come later.

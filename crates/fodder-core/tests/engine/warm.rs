@@ -4,7 +4,7 @@ use crate::world::{World, content, read};
 use fodder_core::{
     Dataset, Error,
     config::Quota,
-    engine::warm::{Order, Progress, Selection},
+    engine::warm::{Order, Progress, Selection, Share},
 };
 use fodder_policy::Policy;
 use std::{
@@ -19,7 +19,8 @@ fn all() -> Order {
 }
 
 fn below(path: &str) -> Order {
-    Order { selection: Selection::Path(path.into()), max_bytes: None, bytes_per_second: None, workers: 8 }
+    let selection = Selection::Path(path.into());
+    Order { selection, share: Share::All, max_bytes: None, bytes_per_second: None, workers: 8 }
 }
 
 async fn warm(dataset: &Arc<Dataset>, order: Order) -> Progress {

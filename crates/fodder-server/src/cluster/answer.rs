@@ -7,11 +7,13 @@ use fodder_core::{Engine, Error, Result};
 use std::sync::Arc;
 
 /// Answers one message of a node that belongs to this one's cluster.
-pub(crate) async fn answer(engine: &Arc<Engine>, _info: &Arc<NodeInfo>, message: PeerMessage) -> Result<PeerReply> {
+pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: PeerMessage) -> Result<PeerReply> {
     // One that a newer program sends: its sender must live with nodes that do not know it.
     let unknown = || Error::Invalid("this node's version does not know that message".into());
     let reply = match message.message.ok_or_else(unknown)? {
         peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine)),
+        peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),
+        peer_message::Message::Warmed(question) => peer_reply::Reply::Warm(info.state.orders.answer(&question)?),
     };
     Ok(PeerReply { reply: Some(reply) })
 }

@@ -109,6 +109,16 @@ impl Peering {
         all
     }
 
+    /// Who this node is.
+    pub fn me(&self) -> u128 {
+        self.me
+    }
+
+    /// Whether there is nobody else who can be asked.
+    pub fn is_alone(&self) -> bool {
+        self.view.load().is_alone()
+    }
+
     /// Asks all others at once in words, each within its deadlines; in the order of their identities.
     pub async fn tell_all(&self, message: &PeerMessage) -> Vec<Told> {
         let view = self.view();

@@ -89,6 +89,19 @@ impl View {
         self.peers.values()
     }
 
+    /// The part of everything that a member owns, between 0 and 1.
+    pub(crate) fn share(&self, id: u128) -> f64 {
+        let members = self.placement.members();
+        let all: u128 = members.iter().map(|member| u128::from(member.capacity)).sum();
+        let own = members.iter().find(|member| member.key == key(id)).map_or(0, |member| member.capacity);
+        own as f64 / all.max(1) as f64
+    }
+
+    /// How many nodes keep each parcel.
+    pub(crate) fn replicas(&self) -> usize {
+        self.replicas
+    }
+
     /// What this node is to a parcel. An owner that does not answer has its work done by the next.
     pub(crate) fn role(&self, object: FileKey, offset: u64) -> Role {
         let parcel = parcel(object, offset);

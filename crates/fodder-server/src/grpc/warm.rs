@@ -1,9 +1,8 @@
 //! The gRPC door of warming: takes the order, tells how far it is. The work ends with the call.
 
 use super::{Door, check_path, convert::refuse};
-use crate::warm::{self, Unknown, WORKERS};
+use crate::warm::{self, Unknown, WORKERS, Wanted, Wish};
 use fodder_api::v1;
-use fodder_core::engine::warm::{Order, Selection};
 use futures::{Stream, TryStreamExt};
 use tonic::{Status, Streaming};
 
@@ -30,17 +29,19 @@ impl Door {
                 }
                 next = self.uploads.next(&mut messages).await?.map(|message| message.paths);
             }
-            Selection::Objects(slots.to_vec())
+            Wanted::Listed(slots.to_vec())
         } else {
             check_path(&first.path)?;
-            if first.shown { Selection::Shown(first.path) } else { Selection::Path(first.path) }
+            Wanted::Below { path: first.path, shown: first.shown }
         };
-        let order = Order {
+        let wish = Wish {
             selection,
+            unknown,
             max_bytes: first.max_bytes,
             bytes_per_second: Some(first.bytes_per_second).filter(|rate| *rate > 0),
             workers: if first.workers == 0 { WORKERS } else { first.workers as usize },
+            this_node: first.this_node,
         };
-        Ok(warm::progress(dataset.warm(order).map_err(refuse)?, unknown).map_err(refuse))
+        Ok(warm::begin(&self.info, &dataset, wish).map_err(refuse)?.map_err(refuse))
     }
 }

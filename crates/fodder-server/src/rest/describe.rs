@@ -102,6 +102,39 @@ pub(super) struct WarmLine {
     complete: bool,
     /// The first things that went wrong.
     problems: Vec<WarmProblem>,
+    /// The nodes that bring it in together; none, if it is this node alone.
+    nodes: Vec<WarmNode>,
+    /// Where nodes keep copies beside the owners': bytes of them.
+    bytes_copied: u64,
+    /// And bytes of them that are there.
+    bytes_copied_there: u64,
+}
+
+/// How far one of several nodes is.
+#[derive(ToSchema)]
+struct WarmNode {
+    /// Who it is: 32 hex digits.
+    id: String,
+    /// Where its gRPC and frames are reached.
+    address: String,
+    /// Objects that it owns.
+    files: u64,
+    /// Bytes that it owns.
+    bytes: u64,
+    /// Objects of which it has its part.
+    files_there: u64,
+    /// Bytes of its own that are in a tier.
+    bytes_there: u64,
+    /// Bytes that it fetched.
+    bytes_fetched: u64,
+    /// Bytes that it keeps as copies beside the owners'.
+    bytes_copied: u64,
+    /// And those of them that are there.
+    bytes_copied_there: u64,
+    /// It is done.
+    finished: bool,
+    /// Why it does not bring anything in; empty, if it does.
+    error: String,
 }
 
 /// Why an object is not there.

@@ -1,7 +1,7 @@
 //! Warming over HTTP: one line of JSON about twice a second until it is over. Ending the request ends the work.
 
 use super::{App, problem::Problem};
-use crate::warm::{self, Unknown, WORKERS};
+use crate::warm::{self, Unknown, WORKERS, Wanted, Wish};
 use axum::{
     body::Body,
     extract::{
@@ -12,10 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fodder_api::{MAX_PATH_BYTES, v1};
-use fodder_core::{
-    Error, Result as CoreResult,
-    engine::warm::{MAX_WORKERS, Order, Selection},
-};
+use fodder_core::{Error, Result as CoreResult, engine::warm::MAX_WORKERS};
 use futures::StreamExt;
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -35,6 +32,9 @@ pub(super) struct WarmQuery {
     bytes_per_second: Option<u64>,
     /// Requests under way at a time, 1 to 256; 32, if it is not given.
     workers: Option<usize>,
+    /// All of it on this node. Else each node of a cluster brings in what it owns, and bounds are for all together.
+    #[serde(default)]
+    this_node: bool,
 }
 
 /// Brings objects in, and tells how far it is: a line of JSON about twice a second. The last one has the event `finished`
@@ -49,15 +49,16 @@ pub(super) async fn warm(
     query: Result<Query<WarmQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let dataset = app.engine.dataset(&name?)?;
-    let Query(WarmQuery { path, max_bytes, bytes_per_second, workers }) = query?;
+    let Query(WarmQuery { path, max_bytes, bytes_per_second, workers, this_node }) = query?;
     let workers = workers.unwrap_or(WORKERS);
     if path.len() > MAX_PATH_BYTES || !(1..=MAX_WORKERS).contains(&workers) {
         let message = format!("a path has at most {MAX_PATH_BYTES} bytes, and workers are 1 to {MAX_WORKERS}");
         return Err(Problem::invalid(message));
     }
     let bytes_per_second = bytes_per_second.filter(|rate| *rate > 0);
-    let order = Order { selection: Selection::Path(path), max_bytes, bytes_per_second, workers };
-    let progress = warm::progress(dataset.warm(order)?, Unknown::default());
+    let (selection, unknown) = (Wanted::Below { path, shown: false }, Unknown::default());
+    let wish = Wish { selection, unknown, max_bytes, bytes_per_second, workers, this_node };
+    let progress = warm::begin(&app.info, &dataset, wish)?;
     let lines = progress.map(|progress| Ok::<_, Infallible>(line(progress)));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response())
 }

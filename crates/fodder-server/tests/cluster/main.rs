@@ -7,4 +7,5 @@ mod liar;
 mod share;
 mod stranger;
 mod tell;
+mod warm;
 mod world;

@@ -32,7 +32,7 @@ async fn nodes_of_a_cluster_tell_each_other_how_they_stand() {
             assert_eq!(told.iter().map(|told| told.id).collect::<Vec<_>>(), [2, 3]);
             let standing = told.into_iter().map(|told| match told.answer.unwrap().reply {
                 Some(peer_reply::Reply::Standing(standing)) => standing,
-                None => panic!("it said nothing"),
+                other => panic!("it said {other:?}"),
             });
             let reads: Vec<_> = standing.map(|standing| (standing.reads, standing.quota_bytes)).collect();
             assert_eq!(reads[0], (8, 1 << 30));

@@ -35,6 +35,8 @@ pub(crate) const PATIENT: Patience = Patience {
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) objects: BTreeMap<String, Vec<u8>>,
+    /// How many nodes keep each object.
+    pub(crate) replicas: usize,
 }
 
 /// A node.
@@ -57,7 +59,7 @@ impl World {
             server.put(&path, content.clone());
             objects.insert(path, content);
         }
-        Self { server, objects }
+        Self { server, objects, replicas: 1 }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -80,7 +82,7 @@ impl World {
         let any = "127.0.0.1:0".parse().unwrap();
         let node = Node::start(NodeConfig { rest: any, grpc: any, ..NodeConfig::default() }, Arc::clone(&engine));
         let node = node.await.unwrap();
-        let peering = Peering::new(id, 1, token.map(|token| Token::new(token).unwrap()), patience);
+        let peering = Peering::new(id, self.replicas, token.map(|token| Token::new(token).unwrap()), patience);
         node.info().state.share(Arc::clone(&peering));
         engine.join(Arc::clone(&peering) as _);
         let me = Neighbour {

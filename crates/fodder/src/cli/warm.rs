@@ -47,6 +47,10 @@ pub struct WarmArgs {
     /// Print a JSON object a second, and one at the end.
     #[arg(long)]
     pub json: bool,
+    /// On a node of a cluster: bring all of it in on this node, from the others where they have it. Else each node brings in
+    /// what it owns, and --max-size, --workers and --bandwidth are for all of them together.
+    #[arg(long)]
+    pub this_node: bool,
     /// Go on where an earlier run was stopped. The default.
     #[arg(long)]
     pub resume: bool,

@@ -45,6 +45,7 @@ async fn ask(args: &WarmArgs, target: &Target, list: Option<&List>) -> Result<Wa
         bytes_per_second: args.bandwidth.unwrap_or(0),
         workers: args.workers,
         shown: target.mounted,
+        this_node: args.this_node,
         ..Default::default()
     };
     Ok(match list {

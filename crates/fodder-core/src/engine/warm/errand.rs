@@ -52,6 +52,8 @@ struct Part {
 /// An object whose parts are on their way.
 struct Whole {
     object: ObjectSlot,
+    /// Whether it counts as an object here, and not on another node.
+    counts: bool,
     parts_left: AtomicUsize,
     lost: AtomicBool,
 }
@@ -98,12 +100,15 @@ impl Errand {
                 if dataset.shared.closing.is_cancelled() {
                     return Err(Error::Closed);
                 }
-                let size = dataset.objects.load().size(object);
-                let there = size - dataset.missing_bytes(dataset.pieces_of(object));
-                found.files += 1;
+                let runs = dataset.runs_of(object, chosen.share);
+                let size: u64 = runs.iter().map(|run| dataset.run_bytes(object, run)).sum();
+                let missing: u64 = runs.into_iter().map(|run| dataset.missing_bytes(run)).sum();
+                if dataset.counts(object, chosen.share) {
+                    found.files += 1;
+                    found.files_there += u64::from(missing == 0);
+                }
                 found.bytes += size;
-                found.files_there += u64::from(there == size);
-                found.bytes_there += there;
+                found.bytes_there += size - missing;
             }
             Ok(found)
         })
@@ -113,16 +118,17 @@ impl Errand {
     /// The parts of an object that are to be brought in: none if it is there, or must stay out.
     fn parts(&self, object: ObjectSlot, room: &mut Room) -> Vec<Part> {
         let dataset = &self.carrier.dataset;
-        let pieces = dataset.pieces_of(object);
-        let bytes = dataset.missing_bytes(pieces.clone());
+        let runs = dataset.runs_of(object, self.chosen.share);
+        let bytes: u64 = runs.iter().map(|run| dataset.missing_bytes(run.clone())).sum();
         if bytes == 0 {
             return Vec::new();
         }
+        let counts = dataset.counts(object, self.chosen.share);
         for (left, count) in
             [(&mut room.allowed, &self.tally.files_too_large), (&mut room.capacity, &self.tally.files_declined)]
         {
             let Some(rest) = left.checked_sub(bytes) else {
-                count.fetch_add(1, Relaxed);
+                count.fetch_add(u64::from(counts), Relaxed);
                 self.tally.bytes_given_up.fetch_add(bytes, Relaxed);
                 return Vec::new();
             };
@@ -130,9 +136,10 @@ impl Errand {
         }
         let piece_bytes = u64::from(dataset.objects.load().piece_bytes());
         let step = (self.carrier.pace.request_bytes(REQUEST_BYTES) / piece_bytes).max(1) as usize;
-        let parts = pieces.clone().step_by(step).map(|first| first..pieces.end.min(first + step as u32));
+        let cut = |run: Range<u32>| run.clone().step_by(step).map(move |first| first..run.end.min(first + step as u32));
+        let parts = runs.into_iter().flat_map(cut);
         let parts: Vec<_> = parts.filter(|part| dataset.missing(part.clone()).next().is_some()).collect();
-        let whole = Whole { object, parts_left: AtomicUsize::new(parts.len()), lost: AtomicBool::new(false) };
+        let whole = Whole { object, counts, parts_left: AtomicUsize::new(parts.len()), lost: AtomicBool::new(false) };
         let whole = Arc::new(whole);
         parts.into_iter().map(|pieces| Part { pieces, whole: Arc::clone(&whole) }).collect()
     }
@@ -148,7 +155,7 @@ impl Errand {
         tally.bytes_given_up.fetch_add(missing, Relaxed);
         let lost = |count: &AtomicU64| {
             // An object counts once, however many of its parts do not come.
-            if !whole.lost.swap(true, Relaxed) {
+            if !whole.lost.swap(true, Relaxed) && whole.counts {
                 count.fetch_add(1, Relaxed);
             }
         };
@@ -167,7 +174,7 @@ impl Errand {
                 }
             }
         }
-        if whole.parts_left.fetch_sub(1, Relaxed) == 1 && !whole.lost.load(Relaxed) {
+        if whole.parts_left.fetch_sub(1, Relaxed) == 1 && !whole.lost.load(Relaxed) && whole.counts {
             tally.files_there.fetch_add(1, Relaxed);
         }
         verdict
@@ -177,6 +184,9 @@ impl Errand {
     async fn settle(&self) -> Result<()> {
         let found = self.look().await?;
         let tally = &self.tally;
+        // Other nodes may have come or gone meanwhile, and what this one owns with them.
+        tally.files.store(found.files, Relaxed);
+        tally.bytes.store(found.bytes, Relaxed);
         tally.files_there.store(found.files_there, Relaxed);
         tally.bytes_there.store(found.bytes_there, Relaxed);
         let mut absent = found.files - found.files_there;

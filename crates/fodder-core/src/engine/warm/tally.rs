@@ -60,7 +60,8 @@ pub struct Progress {
 impl Progress {
     /// Whether it is over and everything is on a shelf.
     pub fn is_complete(&self) -> bool {
-        self.finished && self.files_there == self.files
+        // Of a large object, a part may be this node's and the object another's.
+        self.finished && self.files_there == self.files && self.bytes_there == self.bytes
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which objects a warming is about, in which order.
 
-use super::Selection;
+use super::{Selection, Share};
 use crate::{
     Dataset, Error, Result,
     catalog::{Child, Objects, Snapshot},
@@ -20,6 +20,7 @@ pub(super) struct Chosen {
     which: Which,
     /// Whether what is behind links is left out.
     shown: bool,
+    pub(super) share: Share,
 }
 
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ enum Which {
 
 impl Chosen {
     /// Finds what a selection means. [`Error::NotFound`] if a path means nothing.
-    pub(super) fn new(dataset: &Dataset, selection: Selection) -> Result<Self> {
+    pub(super) fn new(dataset: &Dataset, selection: Selection, share: Share) -> Result<Self> {
         let (snapshot, table) = (dataset.snapshot(), dataset.objects());
         let shown = matches!(selection, Selection::Shown(_));
         let which = match selection {
@@ -51,7 +52,7 @@ impl Chosen {
                 }
             },
         };
-        Ok(Self { snapshot, table, which, shown })
+        Ok(Self { snapshot, table, which, shown, share })
     }
 
     /// All of them, in order.

@@ -26,7 +26,7 @@ use tokio::{
 };
 
 /// A frame of an answer.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Frame {
     /// Bytes from an offset on, compared with their checksum.
     Part(u64, Bytes),

@@ -56,6 +56,7 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("Advice", value(&Advice::nothing_measured("pets"))),
         ("AdviceRow", value(&row)),
         ("WarmProblem", value(&fodder_api::v1::WarmProblem::default())),
+        ("WarmNode", value(&fodder_api::v1::WarmNode::default())),
     ] {
         assert_eq!(fields(&value), properties(name), "{name}");
     }

@@ -93,17 +93,32 @@ fn message(progress: &WarmProgress) -> String {
     text
 }
 
+/// On how many nodes it is, if it is on several.
+fn on_nodes(progress: &WarmProgress) -> String {
+    match progress.nodes.len() {
+        0 => String::new(),
+        count => format!(" on {count} nodes"),
+    }
+}
+
 /// What is said at the end.
 fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&List>) -> String {
     let WarmProgress { files, bytes, files_there, bytes_there, files_skipped, bytes_fetched, .. } = progress;
     let (there, all, fetched) = (size::human(*bytes_there), size::human(*bytes), size::human(*bytes_fetched));
     let mut text = match (end, progress.complete) {
-        (End::Finished, true) => format!("complete: {files} files, {all}"),
+        (End::Finished, true) => format!("complete: {files} files, {all}{}", on_nodes(progress)),
         (End::Finished, false) => format!("incomplete: {files_there} of {files} files, {there} of {all} are there"),
         (End::Stopped, _) => format!("stopped: {files_there} of {files} files, {there} of {all} were there"),
     };
     let rate = size::human((*bytes_fetched as f64 / took.as_secs_f64().max(1e-3)) as u64);
     let _ = write!(text, " ({files_skipped} were before); fetched {fetched} in {:.1} s, {rate}/s", took.as_secs_f64());
+    for node in progress.nodes.iter().filter(|node| !node.error.is_empty()) {
+        let _ = write!(text, "\nnode {} did not do its part: {}", node.address, node.error);
+    }
+    if progress.bytes_copied_there < progress.bytes_copied {
+        let (there, all) = (size::human(progress.bytes_copied_there), size::human(progress.bytes_copied));
+        let _ = write!(text, "\nof the copies beside the owners', {there} of {all} are there");
+    }
     if end == End::Stopped {
         text += "\nrun it again to go on";
     }
