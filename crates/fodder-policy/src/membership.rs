@@ -15,8 +15,8 @@ mod members;
 mod tests;
 
 pub use member::{
-    Incarnation, MAX_ADDRESS_BYTES, MAX_COUNT, MAX_ZONE_BYTES, Member, NodeId, State, Versions, check_address,
-    check_zone,
+    Incarnation, MAX_ADDRESS_BYTES, MAX_COUNT, MAX_REST_BYTES, MAX_ZONE_BYTES, Member, NodeId, State, Versions,
+    check_address, check_zone,
 };
 pub use members::{Members, Seen};
 use std::{

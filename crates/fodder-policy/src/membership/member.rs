@@ -12,6 +12,9 @@ pub const MAX_ADDRESS_BYTES: usize = 259;
 /// The longest name of a zone, as Kubernetes bounds its labels.
 pub const MAX_ZONE_BYTES: usize = 63;
 
+/// The most that is passed on without being understood.
+pub const MAX_REST_BYTES: usize = 256;
+
 /// The largest incarnation or revision: one a microsecond for a century. Larger ones come from nobody.
 pub const MAX_COUNT: u64 = 1 << 52;
 
@@ -38,7 +41,7 @@ pub enum State {
 }
 
 /// The versions of the protocol between nodes that a member speaks, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Versions {
     /// The oldest.
     pub oldest: u16,
@@ -47,7 +50,7 @@ pub struct Versions {
 }
 
 /// What one member says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Who it is.
     pub id: NodeId,
@@ -58,7 +61,6 @@ pub struct Member {
     /// Where its gRPC and frames are reached: `host:port`.
     pub address: String,
     /// Where it stands; empty where nobody has said.
-    #[serde(default)]
     pub zone: String,
     /// How much it can hold.
     pub capacity_bytes: u64,
@@ -66,6 +68,8 @@ pub struct Member {
     pub versions: Versions,
     /// What it says of its state.
     pub state: State,
+    /// What it says that only later versions understand: kept as it came, for those to whom it is passed on.
+    pub rest: Vec<u8>,
 }
 
 impl Member {
@@ -76,10 +80,10 @@ impl Member {
 
     /// Whether it says the same as another, however often.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let Self { id, incarnation, revision: _, address, zone, capacity_bytes, versions, state } = self;
+        let Self { id, incarnation, revision: _, address, zone, capacity_bytes, versions, state, rest } = self;
         (*id, *incarnation, *capacity_bytes, *versions, *state)
             == (other.id, other.incarnation, other.capacity_bytes, other.versions, other.state)
-            && (address, zone) == (&other.address, &other.zone)
+            && (address, zone, rest) == (&other.address, &other.zone, &other.rest)
     }
 
     /// Refuses what no node says.
@@ -88,6 +92,9 @@ impl Member {
         check_zone(&self.zone)?;
         if self.incarnation.0 > MAX_COUNT || self.revision > MAX_COUNT {
             return Err(Refused("an incarnation or revision that no node has reached".into()));
+        }
+        if self.rest.len() > MAX_REST_BYTES {
+            return Err(Refused("more that is not understood than is passed on".into()));
         }
         if self.versions.oldest > self.versions.newest {
             return Err(Refused("the oldest version of the protocol is newer than the newest".into()));

@@ -159,6 +159,7 @@ impl ClusterConfig {
             capacity_bytes,
             versions: VERSIONS,
             state: State::Joining,
+            rest: Vec::new(),
         };
         let terms = Terms {
             patience: Patience { unreachable_after: self.unreachable_after, ..Patience::default() },

@@ -19,5 +19,6 @@ pub(super) fn member(id: u128) -> Member {
         capacity_bytes: 1 << 30,
         versions: VERSIONS,
         state: State::Serving,
+        rest: Vec::new(),
     }
 }

@@ -1,14 +1,22 @@
-//! Words of members as they travel over gRPC: encoded, sealed, and looked at before they are believed.
+//! Words of members as they travel, whatever the way: encoded, sealed, and looked at before they are believed.
+//!
+//! Nodes of different versions are together while a cluster is upgraded. What a later version says beside what is known here
+//! is passed on as it came, so that those who understand it do not lose it by way of those who do not.
 
 use super::{Incarnation, Member, NodeId, Seal, State, Versions};
+use bytes::Bytes;
 use fodder_api::v1::{self, MemberState};
-use prost::Message;
+use fodder_policy::membership::MAX_REST_BYTES;
+use prost::{
+    Message,
+    encoding::{DecodeContext, decode_key, int32, skip_field},
+};
 use std::net::SocketAddr;
 
 /// How many others a member tells about at a time.
 pub(super) const OTHERS_TOLD: usize = 8;
 
-/// The most words in one message, with room for members of later versions that tell more.
+/// The most words that are taken from one message, with room for members of later versions that tell more.
 const MAX_WORDS: usize = 64;
 
 /// What a member says, its own word first; in gossip also where each was heard.
@@ -29,9 +37,12 @@ pub(super) fn sealed(words: Vec<Member>, seal: &Seal) -> v1::HelloMessage {
 
 /// Encodes and seals what a member says.
 pub(super) fn sealed_told(told: &Told, seal: &Seal) -> v1::HelloMessage {
-    let word = |(word, place): (&Member, &Option<SocketAddr>)| v1::MemberWord {
-        gossip_address: place.map(|place| place.to_string()).unwrap_or_default(),
-        ..to_wire(word)
+    let word = |(word, place): (&Member, &Option<SocketAddr>)| {
+        let place = place.map(|place| place.to_string()).unwrap_or_default();
+        let mut encoded = v1::MemberWord { gossip_address: place, ..to_wire(word) }.encode_to_vec();
+        // Behind what is understood here, so that it counts for who understands it.
+        encoded.extend_from_slice(&word.rest);
+        encoded.into()
     };
     let members = told.words.iter().zip(&told.places).map(word).collect();
     let words = v1::Words { members, answer: told.answer }.encode_to_vec();
@@ -61,14 +72,16 @@ pub(super) fn opened_told(message: &v1::HelloMessage, seal: &Seal) -> Result<Tol
     }
     let nonsense = |why: &str| Unbelieved::Nonsense(why.into());
     let words = v1::Words::decode(message.words.clone()).map_err(|_| nonsense("the words cannot be decoded"))?;
-    if words.members.is_empty() || words.members.len() > MAX_WORDS {
-        return Err(nonsense("a member speaks of itself first, and of few others"));
+    let (mut told, mut own) = (Told { words: Vec::new(), places: Vec::new(), answer: words.answer }, false);
+    for (number, word) in words.members.into_iter().take(MAX_WORDS).enumerate() {
+        // What a later version says of others may not be understood; the rest still is.
+        let Some((member, place)) = from_wire(word) else { continue };
+        own |= number == 0;
+        told.words.push(member);
+        told.places.push(place);
     }
-    let answer = words.answer;
-    let places = words.members.iter().map(|word| word.gossip_address.parse().ok()).collect();
-    let words: Option<Vec<_>> = words.members.into_iter().map(from_wire).collect();
-    let words = words.ok_or_else(|| nonsense("an identity has 16 bytes, and versions are small"))?;
-    Ok(Told { words, places, answer })
+    own.then_some(told)
+        .ok_or_else(|| nonsense("a member speaks of itself first: an identity has 16 bytes, versions are small"))
 }
 
 fn to_wire(member: &Member) -> v1::MemberWord {
@@ -92,15 +105,21 @@ fn to_wire(member: &Member) -> v1::MemberWord {
     }
 }
 
-fn from_wire(word: v1::MemberWord) -> Option<Member> {
-    let state = match MemberState::try_from(word.state) {
+fn from_wire(encoded: Bytes) -> Option<(Member, Option<SocketAddr>)> {
+    let word = v1::MemberWord::decode(encoded.clone()).ok()?;
+    let said = MemberState::try_from(word.state);
+    let state = match said {
         Ok(MemberState::Serving) => State::Serving,
         Ok(MemberState::Draining) => State::Draining,
         Ok(MemberState::Left) => State::Left,
         // One from a later version owns nothing as far as this one can tell.
         Ok(MemberState::Joining | MemberState::Unspecified) | Err(_) => State::Joining,
     };
-    Some(Member {
+    let mut rest = later_fields(&encoded)?;
+    if said.is_err() {
+        int32::encode(STATE_FIELD, &word.state, &mut rest);
+    }
+    let member = Member {
         id: NodeId(u128::from_be_bytes(word.id.as_ref().try_into().ok()?)),
         incarnation: Incarnation(word.incarnation),
         revision: word.revision,
@@ -112,40 +131,29 @@ fn from_wire(word: v1::MemberWord) -> Option<Member> {
             newest: word.newest_version.try_into().ok()?,
         },
         state,
-    })
+        rest: if rest.len() <= MAX_REST_BYTES { rest } else { Vec::new() },
+    };
+    Some((member, word.gossip_address.parse().ok()))
+}
+
+/// The number of a member's state in its word, and the last number that is understood here.
+const STATE_FIELD: u32 = 9;
+const LAST_FIELD: u32 = 10;
+
+/// The fields of an encoded word that later versions have, as they are.
+fn later_fields(mut encoded: &[u8]) -> Option<Vec<u8>> {
+    let mut later = Vec::new();
+    while !encoded.is_empty() {
+        let mut after = encoded;
+        let (tag, kind) = decode_key(&mut after).ok()?;
+        skip_field(kind, tag, &mut after, DecodeContext::default()).ok()?;
+        if tag > LAST_FIELD {
+            later.extend_from_slice(&encoded[..encoded.len() - after.len()]);
+        }
+        encoded = after;
+    }
+    Some(later)
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::{super::tests::member, *};
-
-    #[test]
-    fn words_survive_the_way_over_the_wire() {
-        let seal = Seal::new("token");
-        for state in [State::Joining, State::Serving, State::Draining, State::Left] {
-            let words = vec![Member { state, ..member(1) }, member(u128::MAX)];
-            assert_eq!(opened(&sealed(words.clone(), &seal), &seal), Ok(words.clone()));
-            let places = vec![None, "10.0.0.1:18282".parse().ok()];
-            let told = Told { words, places, answer: true };
-            assert_eq!(opened_told(&sealed_told(&told, &seal), &seal), Ok(told));
-        }
-    }
-
-    #[test]
-    fn words_of_strangers_and_nonsense_are_not_believed() {
-        let seal = Seal::new("token");
-        let message = sealed(vec![member(1)], &seal);
-        assert_eq!(opened(&message, &Seal::new("other")), Err(Unbelieved::Stranger));
-        let told = |members| {
-            let words = v1::Words { members, answer: false }.encode_to_vec();
-            v1::HelloMessage { seal: seal.of(&words).to_vec().into(), words: words.into() }
-        };
-        let short = v1::MemberWord { id: vec![1; 15].into(), ..to_wire(&member(1)) };
-        for wrong in [vec![], vec![to_wire(&member(1)); MAX_WORDS + 1], vec![short]] {
-            assert!(matches!(opened(&told(wrong), &seal), Err(Unbelieved::Nonsense(_))));
-        }
-        let future = v1::MemberWord { state: 99, ..to_wire(&member(1)) };
-        assert_eq!(opened(&told(vec![future]), &seal).unwrap()[0].state, State::Joining);
-    }
-}
+mod tests;

@@ -1,12 +1,19 @@
 //! One connection to etcd: a lease that is kept, this node's key under it, and what is seen of the others' keys.
 
-use crate::cluster::membership::{Incarnation, Member, NodeId, Seal, Terms, board::Board};
-use fodder_api::etcd::{
-    KeyValue, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest,
-    WatchCreateRequest, WatchRequest, event::EventType, kv_client::KvClient, lease_client::LeaseClient,
-    watch_client::WatchClient, watch_request::RequestUnion,
+use crate::cluster::membership::{
+    Incarnation, NodeId, Seal, Terms,
+    board::Board,
+    word::{opened, sealed},
 };
-use serde::{Deserialize, Serialize};
+use fodder_api::{
+    etcd::{
+        KeyValue, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest,
+        WatchCreateRequest, WatchRequest, event::EventType, kv_client::KvClient, lease_client::LeaseClient,
+        watch_client::WatchClient, watch_request::RequestUnion,
+    },
+    v1::HelloMessage,
+};
+use prost::Message;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,13 +27,6 @@ const DEADLINE: Duration = Duration::from_secs(3);
 
 /// The most keys that are read.
 const MAX_KEYS: i64 = 4096;
-
-/// What stands under a key: a member's word, sealed, so that whoever may write to etcd cannot make up members.
-#[derive(Debug, Serialize, Deserialize)]
-struct Entry {
-    member: Member,
-    seal: String,
-}
 
 /// A session at etcd.
 #[derive(Debug, Clone)]
@@ -138,10 +138,10 @@ impl Session {
 
     /// Writes this node's word.
     async fn put(&self) -> Result<(), String> {
-        let member = self.board.tell(0).swap_remove(0);
-        let key = format!("{}{}", self.prefix, member.id);
-        let seal = self.sealed(&member);
-        let value = serde_json::to_vec(&Entry { member, seal }).expect("an entry is plain data");
+        let words = self.board.tell(0);
+        let key = self.key(words[0].id);
+        // Sealed, so that whoever may write to etcd cannot make up members.
+        let value = sealed(words, &self.seal).encode_to_vec();
         let request = PutRequest { key: key.into(), value: value.into(), lease: self.lease };
         KvClient::new(self.channel.clone()).put(request).await.map_err(said)?;
         Ok(())
@@ -159,14 +159,18 @@ impl Session {
 
     /// Takes in what stands under a key.
     fn hear(&mut self, kv: &KeyValue) {
-        let Ok(entry) = serde_json::from_slice::<Entry>(&kv.value) else { return };
-        if entry.seal != self.sealed(&entry.member) || self.living.len() >= MAX_KEYS as usize {
-            tracing::debug!(address = entry.member.address, "a key at etcd that is not of this cluster");
+        let message = HelloMessage::decode(kv.value.clone()).ok();
+        let words = message.and_then(|message| opened(&message, &self.seal).ok()).unwrap_or_default();
+        let Some(member) = words.into_iter().next().filter(|member| kv.key == self.key(member.id).as_bytes()) else {
+            tracing::debug!(key = ?kv.key, "a key at etcd that is not of this cluster");
+            return;
+        };
+        if self.living.len() >= MAX_KEYS as usize {
             return;
         }
-        let life = (entry.member.id, entry.member.incarnation);
+        let life = (member.id, member.incarnation);
         self.living.insert(kv.key.to_vec(), life);
-        self.board.told(vec![entry.member]);
+        self.board.told(vec![member]);
         self.board.vouch([life]);
     }
 
@@ -177,9 +181,8 @@ impl Session {
         }
     }
 
-    fn sealed(&self, member: &Member) -> String {
-        let text = serde_json::to_vec(member).expect("a member is plain data");
-        self.seal.of(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+    fn key(&self, id: NodeId) -> String {
+        format!("{}{id}", self.prefix)
     }
 }
 
