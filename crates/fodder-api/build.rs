@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Messages that commands print as JSON.
-const PRINTED: [&str; 17] = [
+const PRINTED: [&str; 20] = [
     "StatusReply",
     "Addresses",
     "TierStatus",
@@ -17,6 +17,9 @@ const PRINTED: [&str; 17] = [
     "ObjectEntry",
     "ItemEntry",
     "EvictReply",
+    "NodeEviction",
+    "ReloadReply",
+    "NodeReload",
     "VerifyReply",
     "WarmProgress",
     "WarmProblem",

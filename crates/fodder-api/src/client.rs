@@ -214,10 +214,19 @@ impl Client {
         Ok(ItemStream::new(batches, self.peer.clone()))
     }
 
-    /// Drops what is cached of the objects whose path begins with `prefix`.
+    /// Drops what is cached of the objects whose path begins with `prefix`, on all nodes of the node's cluster.
     pub async fn evict(&self, dataset: &str, prefix: &str) -> Result<v1::EvictReply> {
-        let request = v1::EvictRequest { dataset: dataset.into(), prefix: prefix.into() };
+        self.evict_with(v1::EvictRequest { dataset: dataset.into(), prefix: prefix.into(), this_node: false }).await
+    }
+
+    /// Drops what a request says.
+    pub async fn evict_with(&self, request: v1::EvictRequest) -> Result<v1::EvictReply> {
         self.peer.long(self.node.clone().evict(request)).await
+    }
+
+    /// Has the node read its configuration again, or all nodes of its cluster theirs.
+    pub async fn reload(&self, cluster: bool) -> Result<v1::ReloadReply> {
+        self.peer.long(self.node.clone().reload(v1::ReloadRequest { cluster })).await
     }
 
     /// What the readers of a dataset wait for, and what would help.

@@ -7,7 +7,7 @@
 //! - `peering` is what the engine sees of all that; `follow` tells it of every change of the members, and
 //!   `handover` offers what other nodes own now.
 //! - `answer` is what other nodes are told when they ask in words, and `status` how this node stands.
-//! - `warm` brings a dataset in on all nodes together.
+//! - `warm` brings a dataset in on all nodes together; `operate` does what else one command does on all of them.
 //! - `token` is how two nodes prove to each other that they belong together.
 //!
 //! What must not be here: how bytes are kept.
@@ -17,6 +17,7 @@ mod config;
 mod follow;
 mod handover;
 pub mod membership;
+mod operate;
 mod peer;
 mod peering;
 mod status;
@@ -27,8 +28,10 @@ pub(crate) mod warm;
 pub(crate) use answer::answer;
 pub use config::{ClusterConfig, Way};
 pub use handover::{Handover, Offer};
+pub(crate) use operate::{evict, reload};
 pub use peer::{Failure, PeerStatus};
 pub use peering::{Patience, Peering, Told};
+pub(crate) use status::cluster_status;
 pub(crate) use token::Side;
 pub use token::Token;
 pub use view::Neighbour;

@@ -12,7 +12,7 @@ mod warm;
 pub(crate) use convert::refuse;
 
 use crate::{
-    NodeInfo,
+    NodeInfo, cluster,
     items::{Items, Wanted},
     place::{self, Place},
 };
@@ -202,10 +202,13 @@ impl node_server::Node for Door {
     }
 
     async fn evict(&self, request: Request<v1::EvictRequest>) -> Answer<v1::EvictReply> {
-        let v1::EvictRequest { dataset, prefix } = request.into_inner();
-        check_path(&prefix)?;
-        let report = self.dataset(&dataset)?.evict(&prefix).await.map_err(refuse)?;
-        Ok(Response::new(v1::EvictReply { pieces: report.pieces, bytes: report.bytes }))
+        let request = request.into_inner();
+        check_path(&request.prefix)?;
+        cluster::evict(&self.engine, &self.info, request).await.map(Response::new).map_err(refuse)
+    }
+
+    async fn reload(&self, request: Request<v1::ReloadRequest>) -> Answer<v1::ReloadReply> {
+        Ok(Response::new(cluster::reload(&self.info, request.into_inner().cluster).await))
     }
 
     async fn advise(&self, request: Request<v1::AdviseRequest>) -> Answer<v1::AdviseReply> {

@@ -28,4 +28,4 @@ mod wire;
 pub use cluster::ClusterConfig;
 pub use icache::IcacheConfig;
 pub use node::{Addresses, Node, NodeConfig, NodeInfo};
-pub use state::{Connections, NodeState};
+pub use state::{Connections, NodeState, Reloading};

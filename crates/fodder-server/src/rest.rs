@@ -78,6 +78,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/api/v1/openapi.json", get(node::openapi)),
         ("/api/v1/status", get(node::status)),
         ("/api/v1/cluster", get(cluster::cluster)),
+        ("/api/v1/reload", post(cluster::reload)),
         ("/api/v1/datasets", get(dataset::list).post(dataset::add)),
         ("/api/v1/datasets/{name}", get(dataset::get).delete(dataset::remove)),
         ("/api/v1/datasets/{name}/refresh", post(dataset::refresh)),

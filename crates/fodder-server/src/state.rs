@@ -6,9 +6,15 @@ use crate::{
     cluster::{Peering, membership::Joined, warm::Orders},
     icache::{Icache, IcacheConfig},
 };
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use fodder_api::v1::NodeReload;
+use fodder_core::Result;
+use futures::future::BoxFuture;
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 /// What the doors of a node share.
@@ -20,9 +26,33 @@ pub struct NodeState {
     pub(crate) icache: Icache,
     /// What other nodes have told this one to bring in.
     pub(crate) orders: Arc<Orders>,
+    reloading: OnceLock<Reloading>,
     ready: AtomicBool,
     cluster: OnceLock<Joined>,
     peering: OnceLock<Arc<Peering>>,
+}
+
+/// Reads a node's configuration again, and makes it so: what whoever started the node knows how to do.
+pub struct Reloading(Box<dyn Fn() -> BoxFuture<'static, Result<NodeReload>> + Send + Sync>);
+
+impl Reloading {
+    /// By this.
+    pub fn new<F>(reload: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<NodeReload>> + Send + 'static,
+    {
+        Self(Box::new(move || Box::pin(reload())))
+    }
+
+    pub(crate) async fn run(&self) -> Result<NodeReload> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for Reloading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reloading")
+    }
 }
 
 /// Connections that are open, by door.
@@ -50,6 +80,16 @@ impl NodeState {
     /// The node's dealings with the others of its cluster, if it is in one.
     pub fn peering(&self) -> Option<&Arc<Peering>> {
         self.peering.get()
+    }
+
+    /// What reads the node's configuration again, once whoever started it has said so.
+    pub(crate) fn reloading(&self) -> Option<&Reloading> {
+        self.reloading.get()
+    }
+
+    /// Says how the node's configuration is read again. Only the first counts.
+    pub fn reload_by(&self, reloading: Reloading) {
+        let _ = self.reloading.set(reloading);
     }
 
     /// Whether the datasets that were configured are open.

@@ -211,6 +211,9 @@ Examples:
         /// Only objects whose path begins with this.
         #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true, value_parser = spelled())]
         prefix: String,
+        /// On this node only. Else on all nodes of its cluster; exits with 1 if one of them could not be told.
+        #[arg(long)]
+        this_node: bool,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
@@ -223,7 +226,7 @@ Examples:
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Check a configuration file, or show the effective configuration.
+    /// Check a configuration file, show the effective configuration, or have a node read its own again.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print a completion script for a shell.
@@ -359,7 +362,7 @@ pub struct NodeArgs {
     pub cache_size: Option<fodder_core::config::Quota>,
 }
 
-/// Work on the configuration, without a node.
+/// Work on the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Check a configuration file. Exits with 0 if a node would start with it.
@@ -369,6 +372,20 @@ pub enum ConfigCommand {
     },
     /// Print the effective configuration (defaults, file, environment, flags) as YAML. Takes the flags of `serve`.
     Show(Box<ServeArgs>),
+    /// Have a node read its configuration again. It adds and removes datasets as the file says; what else has changed is
+    /// told, and needs a restart. Exits with 1 if something could not be done.
+    #[command(after_help = "\
+Examples:
+  fodder config reload
+  fodder config reload --cluster      on all nodes, each with its own file")]
+    Reload {
+        /// On all nodes of the node's cluster.
+        #[arg(long)]
+        cluster: bool,
+        /// Which node.
+        #[command(flatten)]
+        node: NodeArgs,
+    },
 }
 
 /// The size of the demonstration.

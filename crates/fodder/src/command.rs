@@ -65,7 +65,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             }
             Command::Join(args) => join::run(*args).await,
             Command::Warm(args) => warm::run(&args).await,
-            Command::Evict { dataset, prefix, node } => evict::run(&dataset, &prefix, &node).await,
+            Command::Evict { dataset, prefix, this_node, node } => {
+                evict::run(&dataset, &prefix, this_node, &node).await
+            }
             Command::Verify { dataset, node } => verify::run(dataset.as_deref(), &node).await,
             Command::Serve(_)
             | Command::Mount(_)

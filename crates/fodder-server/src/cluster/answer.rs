@@ -1,8 +1,8 @@
 //! Answers what other nodes ask in words. Each message of `peer.proto` has its arm here and its work elsewhere.
 
-use super::status::standing;
+use super::{operate::reload_here, status::standing};
 use crate::NodeInfo;
-use fodder_api::v1::{PeerMessage, PeerReply, peer_message, peer_reply};
+use fodder_api::v1::{NodeEviction, PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{Engine, Error, Result};
 use std::sync::Arc;
 
@@ -12,6 +12,12 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
     let unknown = || Error::Invalid("this node's version does not know that message".into());
     let reply = match message.message.ok_or_else(unknown)? {
         peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine)),
+        peer_message::Message::Evict(request) => {
+            let report = engine.dataset(&request.dataset)?.evict(&request.prefix).await?;
+            let (pieces, bytes) = (report.pieces, report.bytes);
+            peer_reply::Reply::Evicted(NodeEviction { pieces, bytes, ..Default::default() })
+        }
+        peer_message::Message::Reload(_) => peer_reply::Reply::Reloaded(reload_here(info).await),
         peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),
         peer_message::Message::Warmed(question) => peer_reply::Reply::Warm(info.state.orders.answer(&question)?),
     };

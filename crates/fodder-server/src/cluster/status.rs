@@ -1,7 +1,44 @@
-//! How a node stands, in the few numbers that others are told.
+//! How a node stands, in the few numbers that others are told, and how all members do.
 
-use fodder_api::v1;
+use super::membership::ClusterStatus;
+use crate::NodeInfo;
+use fodder_api::v1::{self, peer_message, peer_reply};
 use fodder_core::Engine;
+use futures::future::join_all;
+use std::time::{Duration, Instant};
+
+/// How long a member may take to say how it stands, before people are told without it.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// The members as this node sees them, each with what it says of itself now. Nobody, if the node is in no cluster.
+pub(crate) async fn cluster_status(engine: &Engine, info: &NodeInfo) -> ClusterStatus {
+    let (Some(joined), Some(peering)) = (info.state.cluster(), info.state.peering()) else {
+        return ClusterStatus::default();
+    };
+    let mut status = joined.status();
+    let message = peer_message::Message::Standing(v1::StandingQuestion {});
+    let message = v1::PeerMessage { message: Some(message) };
+    let asked = status.members.iter().map(|member| async {
+        let id = u128::from_str_radix(&member.id, 16).ok()?;
+        if id == peering.me() {
+            return Some((standing(engine), None));
+        }
+        let began = Instant::now();
+        let reply = tokio::time::timeout(DEADLINE, peering.tell(id, &message)).await.ok()?.ok()?;
+        match reply.reply {
+            Some(peer_reply::Reply::Standing(standing)) => Some((standing, Some(began.elapsed()))),
+            _ => None,
+        }
+    });
+    let told = join_all(asked).await;
+    for (member, told) in status.members.iter_mut().zip(told) {
+        let Some((standing, took)) = told else { continue };
+        member.held_bytes = Some(standing.held_bytes);
+        member.hit_ratio = (standing.reads > 0).then(|| standing.hits as f64 / standing.reads as f64);
+        member.latency_us = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)).or(member.latency_us);
+    }
+    status
+}
 
 /// How this node stands.
 pub(crate) fn standing(engine: &Engine) -> v1::Standing {

@@ -1,6 +1,7 @@
 //! Datasets: listing, adding, removing, and what may be done to one as a whole.
 
 use super::{App, describe, problem::Problem};
+use crate::cluster;
 use axum::{
     Json,
     extract::{
@@ -9,10 +10,11 @@ use axum::{
     },
     http::StatusCode,
 };
+use fodder_api::v1;
 use fodder_core::{
     catalog::RefreshReport,
     config::DatasetConfig,
-    engine::{Advice, DatasetStatus, EvictReport, VerifyReport},
+    engine::{Advice, DatasetStatus, VerifyReport},
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -25,6 +27,9 @@ pub(super) struct EvictQuery {
     /// Only objects whose path begins so; everything, if it is empty.
     #[serde(default)]
     prefix: String,
+    /// Only on this node. Else on all nodes of its cluster.
+    #[serde(default)]
+    this_node: bool,
 }
 
 /// The datasets of the node, by name.
@@ -84,7 +89,7 @@ pub(super) async fn refresh(
     Ok(Json(app.engine.dataset(&name?)?.refresh().await?))
 }
 
-/// Drops what is cached of the objects under a prefix.
+/// Drops what is cached of the objects under a prefix, on all nodes of the cluster if there is one.
 #[utoipa::path(post, path = "/api/v1/datasets/{name}/evict", tag = "datasets",
     params(("name" = String, Path, description = "The dataset"), EvictQuery),
     responses((status = 200, body = describe::EvictReport), (status = 400, body = super::ProblemBody),
@@ -93,9 +98,10 @@ pub(super) async fn evict(
     State(app): State<App>,
     name: Result<Path<String>, PathRejection>,
     query: Result<Query<EvictQuery>, QueryRejection>,
-) -> Result<Json<EvictReport>, Problem> {
-    let Query(EvictQuery { prefix }) = query?;
-    Ok(Json(app.engine.dataset(&name?)?.evict(&prefix).await?))
+) -> Result<Json<v1::EvictReply>, Problem> {
+    let (Query(EvictQuery { prefix, this_node }), Path(dataset)) = (query?, name?);
+    let request = v1::EvictRequest { dataset, prefix, this_node };
+    Ok(Json(cluster::evict(&app.engine, &app.info, request).await?))
 }
 
 /// Reads everything that is cached, compares it with its checksums, and answers when that is done.

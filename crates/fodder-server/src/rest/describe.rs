@@ -434,13 +434,54 @@ pub(super) struct RefreshReport {
     unchanged: u64,
 }
 
-/// What an eviction did.
+/// What an eviction did, on all nodes together.
 #[derive(ToSchema)]
 pub(super) struct EvictReport {
     /// Pieces that left.
     pieces: u64,
     /// Bytes on disk that were freed.
     bytes: u64,
+    /// Each node of the cluster; none, if it was this node alone.
+    nodes: Vec<NodeEviction>,
+}
+
+/// What one of several nodes did.
+#[derive(ToSchema)]
+struct NodeEviction {
+    /// Who it is: 32 hex digits.
+    id: String,
+    /// Where its gRPC and frames are reached.
+    address: String,
+    /// Pieces that left.
+    pieces: u64,
+    /// Bytes on disk that were freed.
+    bytes: u64,
+    /// Why it did nothing; empty, if it did.
+    error: String,
+}
+
+/// What each node made of its configuration.
+#[derive(ToSchema)]
+pub(super) struct ReloadReply {
+    /// This node, or all of its cluster.
+    nodes: Vec<NodeReload>,
+}
+
+/// What one node made of its configuration.
+#[derive(ToSchema)]
+struct NodeReload {
+    /// Who it is: 32 hex digits; empty, if it is in no cluster.
+    id: String,
+    /// Where its gRPC and frames are reached.
+    address: String,
+    /// Datasets that it serves now.
+    added: Vec<String>,
+    /// Datasets that it does not serve any more.
+    removed: Vec<String>,
+    /// What else the configuration says now, which the node will do when it is started again.
+    needs_restart: Vec<String>,
+    /// What could not be done, and why; empty, if everything could.
+    error: String,
 }
 
 /// What readers wait for, and what would help.

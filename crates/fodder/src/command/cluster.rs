@@ -1,17 +1,14 @@
-//! `fodder cluster`: the nodes that share a cache, as one of them sees them, and what each says when it is asked itself.
+//! `fodder cluster`: the nodes that share a cache, as one of them sees them, and what each says of itself.
 
 use crate::{
     cli::{ClusterCommand, NodeArgs},
     join,
 };
 use anyhow::Result;
-use fodder_api::{Address, Client, Timeouts, v1};
+use fodder_api::v1;
 use fodder_core::size::human;
 use serde_json::{Value, json};
-use std::{fmt::Write, process::ExitCode, time::Duration};
-
-/// How long a member may take to say how it stands.
-const DEADLINE: Duration = Duration::from_secs(3);
+use std::{fmt::Write, process::ExitCode};
 
 pub(super) async fn run(command: &ClusterCommand) -> Result<ExitCode> {
     match command {
@@ -31,48 +28,16 @@ pub(super) async fn drain(node: &NodeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a member says of its cache.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Held {
-    bytes: u64,
-    /// Reads answered from the node's own tiers, of all; none, if nothing was read.
-    hit_ratio: Option<f64>,
-}
-
 async fn status(as_json: bool, node: &NodeArgs) -> Result<ExitCode> {
-    let client = join::connect(node).await?;
-    let members = client.members().await?;
-    let asked = members.members.iter().map(|member| ask(&client, &members.me, member));
-    let held = futures::future::join_all(asked).await;
+    let members = join::connect(node).await?.members().await?;
     match as_json {
-        true => super::print(&format!("{:#}\n", to_json(&members, &held))),
-        false => super::print(&to_text(&members, &held)?),
+        true => super::print(&format!("{:#}\n", to_json(&members))),
+        false => super::print(&to_text(&members)?),
     }
 }
 
-/// Asks a member how it stands; one that does not answer in time says nothing.
-async fn ask(client: &Client, me: &str, member: &v1::MemberStatus) -> Option<Held> {
-    let status = if member.id == me {
-        client.status().await
-    } else if member.state == "unreachable" {
-        return None;
-    } else {
-        let address: Address = member.address.parse().ok()?;
-        Client::lazy(&address, Timeouts { connect: DEADLINE, progress: DEADLINE }).ok()?.status().await
-    };
-    let status = status.ok()?;
-    let (mut hits, mut reads) = (0, 0);
-    for stats in status.datasets.iter().filter_map(|dataset| dataset.stats) {
-        let hit = stats.hits_mem + stats.hits_ssd + stats.hits_hdd + stats.prefetched + stats.substituted;
-        hits += hit;
-        reads += hit + stats.joined + stats.peer + stats.origin + stats.bypass;
-    }
-    let bytes = status.tiers.iter().map(|tier| tier.used_bytes).sum();
-    Some(Held { bytes, hit_ratio: (reads > 0).then(|| hits as f64 / reads as f64) })
-}
-
-fn to_json(members: &v1::MembersReply, held: &[Option<Held>]) -> Value {
-    let list = members.members.iter().zip(held).map(|(member, held)| {
+fn to_json(members: &v1::MembersReply) -> Value {
+    let list = members.members.iter().map(|member| {
         json!({
             "id": member.id,
             "incarnation": member.incarnation,
@@ -84,20 +49,20 @@ fn to_json(members: &v1::MembersReply, held: &[Option<Held>]) -> Value {
             "oldest_version": member.oldest_version,
             "newest_version": member.newest_version,
             "latency_us": member.latency_us,
-            "held_bytes": held.map(|held| held.bytes),
-            "hit_ratio": held.and_then(|held| held.hit_ratio),
+            "held_bytes": member.held_bytes,
+            "hit_ratio": member.hit_ratio,
         })
     });
     json!({ "me": (!members.me.is_empty()).then_some(&members.me), "members": list.collect::<Vec<_>>() })
 }
 
-fn to_text(members: &v1::MembersReply, held: &[Option<Held>]) -> Result<String> {
+fn to_text(members: &v1::MembersReply) -> Result<String> {
     if members.members.is_empty() {
         return Ok("the node is in no cluster; start nodes with --join to share their caches\n".into());
     }
     let mut rows =
         vec![["member", "address", "zone", "state", "share", "holds", "of", "hits", "answers in"].map(String::from)];
-    for (member, held) in members.members.iter().zip(held) {
+    for member in &members.members {
         let unknown = || "-".to_owned();
         let mark = if member.id == members.me { "*" } else { "" };
         rows.push([
@@ -106,9 +71,9 @@ fn to_text(members: &v1::MembersReply, held: &[Option<Held>]) -> Result<String> 
             if member.zone.is_empty() { unknown() } else { member.zone.clone() },
             member.state.clone(),
             format!("{:.1} %", member.share * 100.0),
-            held.map_or_else(unknown, |held| human(held.bytes)),
+            member.held_bytes.map_or_else(unknown, human),
             human(member.capacity_bytes),
-            held.and_then(|held| held.hit_ratio).map_or_else(unknown, |ratio| format!("{:.1} %", ratio * 100.0)),
+            member.hit_ratio.map_or_else(unknown, |ratio| format!("{:.1} %", ratio * 100.0)),
             member.latency_us.map_or_else(unknown, |us| format!("{:.1} ms", us as f64 / 1000.0)),
         ]);
     }

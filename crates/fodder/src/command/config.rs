@@ -1,8 +1,9 @@
-//! `fodder config`: check a file, or show what comes of file, environment and flags.
+//! `fodder config`: check a file, show what comes of file, environment and flags, or have a node read its own again.
 
 use crate::{
-    cli::{ConfigCommand, LogArgs, ServeArgs},
+    cli::{ConfigCommand, LogArgs, NodeArgs, ServeArgs},
     config::Effective,
+    join,
 };
 use anyhow::Result;
 use std::{path::Path, process::ExitCode};
@@ -11,6 +12,7 @@ pub(super) fn run(command: &ConfigCommand, log: &LogArgs) -> Result<ExitCode> {
     match command {
         ConfigCommand::Check { file } => check(file),
         ConfigCommand::Show(args) => show(args, log),
+        ConfigCommand::Reload { cluster, node } => super::block_on(reload(*cluster, node)),
     }
 }
 
@@ -32,6 +34,30 @@ fn show(args: &ServeArgs, log: &LogArgs) -> Result<ExitCode> {
         eprintln!("note: {note}");
     }
     super::print(&serde_yaml_ng::to_string(&config)?)
+}
+
+async fn reload(cluster: bool, node: &NodeArgs) -> Result<ExitCode> {
+    let reply = join::connect(node).await?.reload(cluster).await?;
+    let mut code = ExitCode::SUCCESS;
+    for node in &reply.nodes {
+        let mut text = format!("{}:", node.address);
+        for (what, names) in
+            [("added", &node.added), ("removed", &node.removed), ("needs a restart for", &node.needs_restart)]
+        {
+            if !names.is_empty() {
+                text += &format!(" {what} {};", names.join(", "));
+            }
+        }
+        if text.ends_with(':') && node.error.is_empty() {
+            text += " nothing has changed";
+        }
+        super::print(&format!("{}\n", text.trim_end_matches([';', ':'])))?;
+        if !node.error.is_empty() {
+            eprintln!("fodder: {}: {}", node.address, node.error);
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
 }
 
 fn plural(count: usize, what: &str) -> String {

@@ -1,6 +1,7 @@
 //! `fodder serve`: a node from its first line to its drained end.
 
 mod mount;
+mod reload;
 mod run_time;
 
 use crate::{
@@ -86,8 +87,10 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
             return Err(error);
         }
     };
-    let memory = Mutex::new(Memory::new(config.datasets, remembered));
-    engine.watch(move |datasets| memory.lock().expect("nobody panics over it").keep(datasets)).await?;
+    let memory = Arc::new(Mutex::new(Memory::new(config.datasets.clone(), remembered)));
+    let kept = Arc::clone(&memory);
+    engine.watch(move |datasets| kept.lock().expect("nobody panics over it").keep(datasets)).await?;
+    node.info().state.reload_by(reload::by(args, config, Arc::clone(&engine), memory));
     tokio::select! {
         () = signals.first() => tracing::info!("draining; a second signal ends at once"),
         () = idle(|| clients(&node), args.until_idle) => tracing::info!("no client left, ending"),

@@ -1,6 +1,7 @@
 //! Several nodes as one cache, as real processes: what leaves the origin, and what a death costs. What is exact when no
 //! machine is busy (one fetch an object, a full cache) is tested with nodes in one process.
 
+mod operate;
 mod warm;
 
 use crate::program::{Node, wait_for};

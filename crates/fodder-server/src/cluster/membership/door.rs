@@ -2,7 +2,11 @@
 
 use super::State;
 use super::word::{OTHERS_TOLD, Unbelieved, opened, sealed};
-use crate::{NodeInfo, cluster::Offer, grpc::refuse};
+use crate::{
+    NodeInfo,
+    cluster::{Offer, cluster_status},
+    grpc::refuse,
+};
 use fodder_api::v1::{self, cluster_server};
 use fodder_core::{Engine, Error};
 use std::{sync::Arc, time::Duration};
@@ -63,7 +67,6 @@ impl cluster_server::Cluster for Door {
     }
 
     async fn members(&self, _: Request<v1::MembersRequest>) -> Result<Response<v1::MembersReply>, Status> {
-        let status = self.info.state.cluster().map(|joined| joined.status()).unwrap_or_default();
-        Ok(Response::new(status.into()))
+        Ok(Response::new(cluster_status(&self.engine, &self.info).await.into()))
     }
 }

@@ -35,19 +35,23 @@ pub struct MemberStatus {
     pub oldest_version: u16,
     /// The newest.
     pub newest_version: u16,
-    /// How many microseconds it took to answer when it was last asked whether it lives.
+    /// How many microseconds it took to answer when it was last asked; null where that is not known.
     pub latency_us: Option<u64>,
+    /// Bytes that it holds; null, if it did not say so in time.
+    pub held_bytes: Option<u64>,
+    /// Reads that it answered from its own tiers, of all, between 0 and 1; null also where nothing was read.
+    pub hit_ratio: Option<f64>,
 }
 
 impl Joined {
-    /// The cluster as this node sees it.
+    /// The cluster as this node sees it, without what the others would say of themselves.
     pub fn status(&self) -> ClusterStatus {
         let members = self.membership.members().borrow().clone();
         let whole: u128 = members.owners().map(|seen| u128::from(seen.member.capacity_bytes)).sum();
         let list = members.all().iter().map(|seen| {
             let member = &seen.member;
             let owned = if seen.owns() { member.capacity_bytes } else { 0 };
-            let latency = self.board.answered_in(member.id);
+            let latency = self.board.answered_in(member.id).filter(|_| !seen.unreachable);
             MemberStatus {
                 id: member.id.to_string(),
                 incarnation: member.incarnation.0,
@@ -59,6 +63,8 @@ impl Joined {
                 oldest_version: member.versions.oldest,
                 newest_version: member.versions.newest,
                 latency_us: latency.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
+                held_bytes: None,
+                hit_ratio: None,
             }
         });
         ClusterStatus { me: Some(members.me().id.to_string()), members: list.collect() }
@@ -85,6 +91,8 @@ impl From<MemberStatus> for v1::MemberStatus {
             oldest_version: status.oldest_version.into(),
             newest_version: status.newest_version.into(),
             latency_us: status.latency_us,
+            held_bytes: status.held_bytes,
+            hit_ratio: status.hit_ratio,
         }
     }
 }

@@ -37,7 +37,7 @@ async fn every_route_is_described_and_every_description_is_routed() {
 fn what_the_engine_answers_looks_as_it_is_described() {
     use fodder_core::{
         catalog::RefreshReport,
-        engine::{Advice, AdviceRow, EvictReport, VerifyReport},
+        engine::{Advice, AdviceRow, VerifyReport},
     };
     let engine = status();
     let row = AdviceRow { what: String::new(), hit_ratio: 0.0, items_per_second: None, speed: None };
@@ -51,7 +51,10 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("DatasetStats", value(&engine.datasets[0].stats)),
         ("TierStatus", value(&engine.tiers[0])),
         ("RefreshReport", value(&RefreshReport::default())),
-        ("EvictReport", value(&EvictReport::default())),
+        ("EvictReport", value(&fodder_api::v1::EvictReply::default())),
+        ("NodeEviction", value(&fodder_api::v1::NodeEviction::default())),
+        ("ReloadReply", value(&fodder_api::v1::ReloadReply::default())),
+        ("NodeReload", value(&fodder_api::v1::NodeReload::default())),
         ("VerifyReport", value(&VerifyReport::default())),
         ("Advice", value(&Advice::nothing_measured("pets"))),
         ("AdviceRow", value(&row)),

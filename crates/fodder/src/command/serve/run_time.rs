@@ -42,6 +42,11 @@ impl Memory {
         Self { named, unopened: remembered.datasets().to_vec(), forgotten: BTreeSet::new(), remembered }
     }
 
+    /// From now on flags and file name these.
+    pub(super) fn named(&mut self, named: Vec<DatasetConfig>) {
+        self.named = named;
+    }
+
     /// Writes the list down if it has changed.
     pub(super) fn keep(&mut self, served: &[Arc<Dataset>]) {
         self.unopened.retain(|dataset| !served.iter().any(|other| other.config().name == dataset.name));
