@@ -8,7 +8,7 @@
 //!   `handover` offers what other nodes own now.
 //! - `answer` is what other nodes are told when they ask in words, and `status` how this node stands.
 //! - `warm` brings a dataset in on all nodes together; `operate` does what else one command does on all of them.
-//! - `token` is how two nodes prove to each other that they belong together.
+//! - `trust` is what makes a node believe another: a `token` that both know, certificates ([`tls`]), or both.
 //!
 //! What must not be here: how bytes are kept.
 
@@ -21,7 +21,9 @@ mod operate;
 mod peer;
 mod peering;
 mod status;
+pub mod tls;
 mod token;
+mod trust;
 mod view;
 pub(crate) mod warm;
 
@@ -32,6 +34,8 @@ pub(crate) use operate::{evict, reload};
 pub use peer::{Failure, PeerStatus};
 pub use peering::{Patience, Peering, Told};
 pub(crate) use status::cluster_status;
+pub use tls::{Tls, TlsConfig};
 pub(crate) use token::Side;
 pub use token::Token;
+pub use trust::Trust;
 pub use view::Neighbour;

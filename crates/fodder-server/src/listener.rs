@@ -1,14 +1,17 @@
 //! Connections: taken on TCP and on the Unix socket, counted, and given to the door whose language they begin with.
 //!
-//! The first four bytes tell: HTTP/2 begins with `PRI `, frames with `FODR`. What must not be here: what is said
-//! behind them.
+//! The first four bytes tell: HTTP/2 begins with `PRI `, frames with `FODR`, and TLS with a byte of its own, behind which
+//! one of the others is. What must not be here: what is said behind them.
 
 pub(crate) mod bind;
 mod stream;
 
 pub(crate) use stream::{Raw, Stream};
 
-use crate::{NodeInfo, frames};
+use crate::{
+    NodeInfo,
+    frames::{self, Line},
+};
 use fodder_api::frames::{MAGIC, Socket};
 use std::{
     io,
@@ -17,7 +20,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, TcpStream, UnixListener},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::timeout,
 };
@@ -26,7 +29,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// The first bytes of HTTP/2.
 const HTTP2: [u8; 4] = *b"PRI ";
 
-/// How long a client may take to say its first bytes.
+/// The first byte of TLS.
+const TLS: u8 = 0x16;
+
+/// How long a client may take to say its first bytes, and again to agree on TLS.
 const FIRST_WORDS: Duration = Duration::from_secs(10);
 
 /// How long to wait when connections cannot be taken, for example for want of file descriptors.
@@ -107,23 +113,46 @@ pub(crate) struct Wire {
 impl Wire {
     /// Takes connections until told to stop.
     pub(crate) async fn listen(self: Arc<Self>, listener: Listener) {
-        let welcome = |raw, place| {
+        let welcome = |raw: Raw, place| {
             let wire = Arc::clone(&self);
             let tasks = &self.reception.tasks;
             tasks.spawn(async move {
+                let from = raw.peer();
                 if let Err(error) = wire.sort(raw, place).await {
-                    tracing::debug!(%error, "a connection ended before it began");
+                    tracing::debug!(%error, from, "a connection ended before it began");
                 }
             });
         };
         self.reception.receive(listener, welcome).await;
     }
 
-    /// Reads the first bytes and passes the connection on.
-    async fn sort(&self, mut raw: Raw, place: OwnedSemaphorePermit) -> io::Result<()> {
+    /// A connection and the first bytes of what is said on it, behind TLS if it begins with that.
+    async fn first_words(&self, mut raw: Raw) -> io::Result<(Raw, [u8; 4])> {
         let mut first = [0; 4];
-        tokio::select! {
-            read = timeout(FIRST_WORDS, raw.read_exact(&mut first)) => read??,
+        timeout(FIRST_WORDS, raw.read_exact(&mut first)).await??;
+        let (stream, tls) = match (raw, self.reception.info.state.tls()) {
+            (Raw::Tcp(stream), Some(tls)) => (stream, tls),
+            (raw, _) => return Ok((raw, first)),
+        };
+        if first[0] != TLS {
+            return match is_here(&stream) {
+                true => Ok((Raw::Tcp(stream), first)),
+                false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not over TLS, from another machine")),
+            };
+        }
+        let greet = async {
+            let (stream, vouched) = tls.accept(stream, first).await?;
+            let mut raw = Raw::Tls(Box::new(stream), vouched);
+            raw.read_exact(&mut first).await?;
+            io::Result::Ok((raw, first))
+        };
+        timeout(FIRST_WORDS, greet).await?
+    }
+
+    /// Reads the first bytes and passes the connection on.
+    async fn sort(&self, raw: Raw, place: OwnedSemaphorePermit) -> io::Result<()> {
+        let (mut raw, first) = tokio::select! {
+            begun = self.first_words(raw) => begun?,
             () = self.reception.stop.cancelled() => return Ok(()),
         };
         if first == HTTP2 {
@@ -134,7 +163,7 @@ impl Wire {
             return Ok(());
         }
         if first == MAGIC {
-            return self.frames.serve(frames::Line::Plain(blocking(raw)?), place);
+            return self.frames.serve(blocking(raw)?, place);
         }
         if matches!(&first, b"GET " | b"POST" | b"PUT " | b"HEAD" | b"DELE" | b"OPTI") {
             let rest = self.reception.info.addresses.rest;
@@ -150,17 +179,28 @@ impl Wire {
 }
 
 /// The connection as a thread uses it.
-fn blocking(raw: Raw) -> io::Result<Socket> {
+fn blocking(raw: Raw) -> io::Result<Line> {
+    let tcp = |stream: TcpStream| -> io::Result<Socket> {
+        let stream = stream.into_std()?;
+        stream.set_nonblocking(false)?;
+        Ok(Socket::Tcp(stream))
+    };
     Ok(match raw {
-        Raw::Tcp(stream) => {
-            let stream = stream.into_std()?;
-            stream.set_nonblocking(false)?;
-            Socket::Tcp(stream)
-        }
+        Raw::Tcp(stream) => Line::Plain(tcp(stream)?),
         Raw::Unix(stream) => {
             let stream = stream.into_std()?;
             stream.set_nonblocking(false)?;
-            Socket::Unix(stream)
+            Line::Plain(Socket::Unix(stream))
+        }
+        Raw::Tls(stream, vouched) => {
+            let (stream, connection) = stream.into_inner();
+            Line::sealed(tcp(stream)?, connection, vouched)
         }
     })
+}
+
+/// Whether both ends of a connection are on this machine.
+fn is_here(stream: &TcpStream) -> bool {
+    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return false };
+    peer.ip().to_canonical().is_loopback() || peer.ip() == own.ip()
 }

@@ -1,7 +1,8 @@
 //! A running node: its addresses, its start and its end.
 
 use crate::{
-    cluster, frames, grpc, icache,
+    cluster::{self, Tls},
+    frames, grpc, icache,
     listener::{
         Listener, Reception, Stream, Wire,
         bind::{self, SocketFile},
@@ -118,13 +119,24 @@ pub struct Node {
 impl Node {
     /// Opens the doors of an engine. Needs a tokio runtime around it.
     pub async fn start(config: NodeConfig, engine: Arc<Engine>) -> Result<Self> {
-        Self::start_with(config, engine, STALL).await
+        Self::start_with(config, engine, None, STALL).await
+    }
+
+    /// As [`Node::start`], for a node that other machines reach over TLS only.
+    pub async fn start_secure(config: NodeConfig, engine: Arc<Engine>, tls: Arc<Tls>) -> Result<Self> {
+        Self::start_with(config, engine, Some(tls), STALL).await
     }
 
     /// As [`Node::start`], with the time after which a client that does not read is given up.
-    pub(crate) async fn start_with(config: NodeConfig, engine: Arc<Engine>, stall: Duration) -> Result<Self> {
-        let rest = bind::tcp(config.rest, "--rest").await?;
-        let grpc = bind::tcp(config.grpc, "--grpc").await?;
+    pub(crate) async fn start_with(
+        config: NodeConfig,
+        engine: Arc<Engine>,
+        tls: Option<Arc<Tls>>,
+        stall: Duration,
+    ) -> Result<Self> {
+        let rest = bind::tcp(config.rest, "--rest", bind::Open::ToAll).await?;
+        let open = if tls.is_some() { bind::Open::ToTls } else { bind::Open::ToAll };
+        let grpc = bind::tcp(config.grpc, "--grpc", open).await?;
         let socket = config.socket.as_deref().map(bind::unix).transpose()?;
         let local = |listener: &TcpListener| {
             listener.local_addr().map_err(|error| Error::Internal(format!("a listener without an address: {error}")))
@@ -136,6 +148,9 @@ impl Node {
             addresses,
             state: Arc::new(crate::NodeState::new(config.icache)),
         });
+        if let Some(tls) = tls {
+            info.state.secure(tls);
+        }
         let (socket, file) = socket.unzip();
         let node = Self {
             drain: config.drain,

@@ -3,7 +3,7 @@
 //! It only remembers; whoever opens doors and datasets tells it.
 
 use crate::{
-    cluster::{Peering, membership::Joined, warm::Orders},
+    cluster::{Peering, Tls, membership::Joined, warm::Orders},
     icache::{Icache, IcacheConfig},
 };
 use fodder_api::v1::NodeReload;
@@ -30,6 +30,7 @@ pub struct NodeState {
     ready: AtomicBool,
     cluster: OnceLock<Joined>,
     peering: OnceLock<Arc<Peering>>,
+    tls: OnceLock<Arc<Tls>>,
 }
 
 /// Reads a node's configuration again, and makes it so: what whoever started the node knows how to do.
@@ -90,6 +91,16 @@ impl NodeState {
     /// Says how the node's configuration is read again. Only the first counts.
     pub fn reload_by(&self, reloading: Reloading) {
         let _ = self.reloading.set(reloading);
+    }
+
+    /// From now on other machines are answered over TLS only. Only the first call counts.
+    pub(crate) fn secure(&self, tls: Arc<Tls>) {
+        let _ = self.tls.set(tls);
+    }
+
+    /// What other nodes must show, and are shown.
+    pub fn tls(&self) -> Option<&Arc<Tls>> {
+        self.tls.get()
     }
 
     /// Whether the datasets that were configured are open.

@@ -12,7 +12,7 @@ mod tests;
 use crate::cli::{ClusterArgs, LogFormat, ServeArgs};
 use anyhow::{Context, Result, bail, ensure};
 use fodder_core::config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig};
-use fodder_server::{ClusterConfig, NodeConfig};
+use fodder_server::{ClusterConfig, NodeConfig, cluster::TlsConfig};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,18 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
 }
 
 fn apply_cluster_flags(config: &mut ClusterConfig, args: &ClusterArgs) {
-    let ClusterArgs { join, membership, advertise, zone, replicas, gossip, token_file } = args;
+    let ClusterArgs {
+        join,
+        membership,
+        advertise,
+        zone,
+        replicas,
+        gossip,
+        token_file,
+        cluster_cert,
+        cluster_key,
+        cluster_ca,
+    } = args;
     if !join.is_empty() {
         config.join = join.clone();
     }
@@ -139,6 +150,9 @@ fn apply_cluster_flags(config: &mut ClusterConfig, args: &ClusterArgs) {
     config.replicas = replicas.unwrap_or(config.replicas);
     config.gossip = gossip.or(config.gossip);
     config.token_file = token_file.clone().or(config.token_file.take());
+    if let (Some(cert), Some(key), Some(ca)) = (cluster_cert, cluster_key, cluster_ca) {
+        config.tls = Some(TlsConfig { cert: cert.clone(), key: key.clone(), ca: ca.clone() });
+    }
     if let Some(zone) = zone {
         config.zone = zone.clone();
     }

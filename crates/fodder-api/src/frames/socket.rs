@@ -182,6 +182,32 @@ impl Socket {
     }
 }
 
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive(buffer)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write_vectored(parts),
+            Self::Unix(stream) => stream.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 fn connect_tcp(address: &str, limit: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {

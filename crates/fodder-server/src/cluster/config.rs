@@ -6,11 +6,17 @@ use super::membership::{
     fixed::Fixed,
     gossip::{self, Gossip},
 };
+use super::{
+    tls::{Tls, TlsConfig},
+    token::Token,
+    trust::Trust,
+};
 use fodder_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -43,6 +49,9 @@ pub struct ClusterConfig {
     /// The file with the word that all nodes of the cluster share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// The node's certificate, and who vouches for those of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsConfig>,
 }
 
 /// How nodes know of each other.
@@ -71,6 +80,7 @@ impl Default for ClusterConfig {
             gossip: None,
             etcd_prefix: "/fodder/members/".into(),
             token_file: None,
+            tls: None,
         }
     }
 }
@@ -108,6 +118,13 @@ impl ClusterConfig {
                 self.heartbeat, self.unreachable_after
             )));
         }
+        if self.tls.is_some() && self.token_file.is_none() && self.membership == Way::Gossip {
+            return Err(Error::Invalid(
+                "gossip goes over UDP, which certificates do not cover: give all nodes a token_file beside their \
+                 certificates, or choose the membership `fixed` or `etcd`"
+                    .into(),
+            ));
+        }
         if !(1..=MAX_REPLICAS).contains(&self.replicas) {
             return Err(Error::Invalid(format!("{} replicas: choose between 1 and {MAX_REPLICAS}", self.replicas)));
         }
@@ -135,12 +152,28 @@ impl ClusterConfig {
         Ok(Some(text))
     }
 
+    /// What other nodes must show and prove.
+    pub fn trust(&self) -> Result<Trust> {
+        let token = self.token()?.map(|text| Token::new(&text)).transpose()?;
+        let tls = self.tls.as_ref().map(Tls::read).transpose()?;
+        Ok(Trust { token, tls })
+    }
+
     /// Joins the cluster, in the next life of the node whose cache directory this is; `joining`, until it says otherwise.
-    pub async fn join(&self, cache_dir: &Path, grpc: SocketAddr, capacity_bytes: u64) -> Result<Joined> {
+    pub async fn join(
+        &self,
+        cache_dir: &Path,
+        grpc: SocketAddr,
+        capacity_bytes: u64,
+        tls: Option<&Arc<Tls>>,
+    ) -> Result<Joined> {
         let seeds = self.seeds()?;
         let token = self.token()?;
-        if token.is_none() {
-            tracing::warn!("the cluster has no token: whoever reaches this node may join; give all nodes a token_file");
+        if token.is_none() && tls.is_none() {
+            tracing::warn!(
+                "the cluster has neither tls nor a token: whoever reaches this node may join; give all nodes certificates \
+                 or a token_file"
+            );
         }
         let address = match &self.advertise {
             Some(address) => address.clone(),
@@ -161,11 +194,12 @@ impl ClusterConfig {
             state: State::Joining,
             rest: Vec::new(),
         };
+        let dial = tls.map_or_else(|| Terms::default().dial, Tls::dial);
         let terms = Terms {
             patience: Patience { unreachable_after: self.unreachable_after, ..Patience::default() },
             interval: self.heartbeat,
             seal: Seal::new(token.as_deref().unwrap_or_default()),
-            ..Terms::default()
+            dial,
         };
         Ok(match self.membership {
             Way::Fixed => Fixed::start(me, seeds, terms),
@@ -230,6 +264,14 @@ mod tests {
             (ClusterConfig { replicas: 0, ..config() }, "between 1 and 16"),
             (ClusterConfig { unreachable_after: Duration::from_secs(2), ..config() }, "3 times as long"),
             (ClusterConfig { heartbeat: Duration::ZERO, ..config() }, "at least 20ms"),
+            (
+                ClusterConfig {
+                    membership: Way::Gossip,
+                    tls: Some(TlsConfig { cert: "a".into(), key: "b".into(), ca: "c".into() }),
+                    ..config()
+                },
+                "gossip goes over UDP",
+            ),
         ] {
             let error = config.check().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

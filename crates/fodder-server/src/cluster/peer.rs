@@ -5,7 +5,7 @@ mod connection;
 mod given;
 mod stream;
 
-use super::{peering::Patience, token::Token, view::Manner};
+use super::{peering::Patience, trust::Trust, view::Manner};
 use breaker::{Breaker, Fault};
 use connection::{Connection, Frame, Question};
 use fodder_api::{
@@ -56,7 +56,7 @@ pub enum Failure {
 #[derive(Debug)]
 pub(crate) struct Ways {
     pub(crate) patience: Patience,
-    pub(crate) token: Option<Token>,
+    pub(crate) trust: Trust,
     /// When time began.
     pub(crate) born: Instant,
 }
@@ -262,11 +262,11 @@ impl Peer {
     async fn connection(&self, ways: &Ways) -> Result<(Connection, bool), Failure> {
         loop {
             let Some((connection, since)) = self.idle.lock().pop() else { break };
-            if since.elapsed() < IDLE.1 {
+            if since.elapsed() < IDLE.1 && connection.is_current(&ways.trust) {
                 return Ok((connection, true));
             }
         }
-        let open = Connection::open(&self.address, ways.token.as_ref());
+        let open = Connection::open(&self.address, &ways.trust);
         let late = |_| Failure::Silent(format!("{} cannot be connected to in time", self.address));
         let connection = timeout(ways.patience.connect, open).await.map_err(late).flatten()?;
         Ok((connection, false))

@@ -3,6 +3,7 @@
 use super::{
     peer::{Failure, Given, Peer, PeerStatus, Ways},
     token::Token,
+    trust::Trust,
     view::{Ask, Neighbour, View},
 };
 use arc_swap::ArcSwap;
@@ -78,12 +79,12 @@ pub struct Peering {
 }
 
 impl Peering {
-    /// A node that knows nobody yet. `replicas` nodes keep each parcel.
-    pub fn new(me: u128, replicas: usize, token: Option<Token>, patience: Patience) -> Arc<Self> {
+    /// A node that knows nobody yet. `replicas` nodes keep each parcel; others are believed by what `trust` has.
+    pub fn new(me: u128, replicas: usize, trust: impl Into<Trust>, patience: Patience) -> Arc<Self> {
         Arc::new(Self {
             me,
             replicas,
-            ways: Arc::new(Ways { patience, token, born: Instant::now() }),
+            ways: Arc::new(Ways { patience, trust: trust.into(), born: Instant::now() }),
             view: ArcSwap::default(),
             known: Mutex::default(),
         })
@@ -144,7 +145,7 @@ impl Peering {
 
     /// What a peer must prove before it is given anything.
     pub(crate) fn token(&self) -> Option<&Token> {
-        self.ways.token.as_ref()
+        self.ways.trust.token.as_ref()
     }
 
     pub(super) fn ways(&self) -> &Arc<Ways> {

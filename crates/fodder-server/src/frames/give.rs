@@ -45,6 +45,7 @@ struct Found {
 impl Connection {
     /// Answers a greeting: proves that this node knows the token, and says with what the other side may prove it.
     pub(super) fn meet(&mut self, request: u32, nonce: [u8; 16]) -> Result<Result<(), End>> {
+        self.has_certificate()?;
         let peering = self.peering()?;
         let token = peering.token().ok_or_else(|| Error::Denied("this node's cluster has no token".into()))?;
         let mine: [u8; 16] = rand::random();
@@ -97,13 +98,25 @@ impl Connection {
         }
     }
 
+    /// Whether the other side has shown a certificate, where this node asks for one.
+    fn has_certificate(&self) -> Result<()> {
+        match (self.door.info.state.tls(), self.socket.vouched()) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err(Error::Denied("this node answers other nodes over TLS only".into())),
+            (Some(_), Some(vouched)) if vouched.holds() => Ok(()),
+            // It may connect again with a certificate that is in order.
+            (Some(_), Some(_)) => Err(Error::Closed),
+        }
+    }
+
     fn peering(&self) -> Result<Arc<Peering>> {
         let peering = self.door.info.state.peering();
         peering.cloned().ok_or_else(|| Error::Denied("this node is in no cluster".into()))
     }
 
-    /// Whether the other side may be answered: it is known to belong to the cluster, or the cluster has no token.
+    /// Whether the other side may be answered: it has shown and proven everything that the cluster asks for.
     pub(super) fn is_of_the_cluster(&self) -> Result<()> {
+        self.has_certificate()?;
         let is_proven = matches!(self.acquaintance, Acquaintance::Proven);
         if self.peering()?.token().is_some() && !is_proven {
             return Err(Error::Denied("this node gives only to nodes that know its cluster's token".into()));

@@ -20,8 +20,17 @@ use tokio::net::{TcpListener, UnixListener};
 /// Connections that wait to be taken.
 const BACKLOG: i32 = 1024;
 
+/// To whom on other machines a port is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// Whoever reaches it.
+    ToAll,
+    /// Who shows a certificate.
+    ToTls,
+}
+
 /// Listens at a TCP address; `flag` is what a person would change.
-pub(crate) async fn tcp(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+pub(crate) async fn tcp(address: SocketAddr, flag: &str, open: Open) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Error::Conflict(format!(
             "{address} is in use: stop the program that listens there, or choose another with {flag} HOST:PORT \
@@ -35,7 +44,7 @@ pub(crate) async fn tcp(address: SocketAddr, flag: &str) -> Result<TcpListener> 
         )),
         _ => Error::Unavailable(format!("cannot listen at {address}: {error}; choose another with {flag} HOST:PORT")),
     })?;
-    if !address.ip().is_loopback() {
+    if !address.ip().is_loopback() && open == Open::ToAll {
         tracing::warn!(%address, "anyone who can reach this address can read the datasets: there is no encryption and no login");
     }
     Ok(listener)
@@ -116,9 +125,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_in_use_is_named_with_the_flag_to_change() {
-        let taken = tcp("127.0.0.1:0".parse().unwrap(), "--grpc").await.unwrap();
+        let taken = tcp("127.0.0.1:0".parse().unwrap(), "--grpc", Open::ToAll).await.unwrap();
         let address = taken.local_addr().unwrap();
-        let error = tcp(address, "--grpc").await.unwrap_err();
+        let error = tcp(address, "--grpc", Open::ToAll).await.unwrap_err();
         assert!(matches!(error, Error::Conflict(_)));
         let text = error.to_string();
         assert!(text.contains(&address.to_string()) && text.contains("--grpc"), "{text}");

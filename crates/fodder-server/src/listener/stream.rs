@@ -1,7 +1,10 @@
 //! A connection of an asynchronous door: counted, closed when the node closes, given up when its client does not read.
 
 use super::Count;
-use crate::NodeInfo;
+use crate::{
+    NodeInfo,
+    cluster::tls::{Caller, Vouched},
+};
 use std::{
     future::Future,
     io::{self, ErrorKind, IoSlice},
@@ -16,6 +19,7 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
@@ -26,6 +30,18 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) enum Raw {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Greeted, with whoever is on the other side.
+    Tls(Box<TlsStream<TcpStream>>, Arc<Vouched>),
+}
+
+impl Raw {
+    /// Where it comes from, for the log.
+    pub(super) fn peer(&self) -> Option<String> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.to_string()),
+            Self::Unix(_) | Self::Tls(..) => None,
+        }
+    }
 }
 
 macro_rules! on_either {
@@ -36,6 +52,10 @@ macro_rules! on_either {
                 $call
             }
             Raw::Unix($stream) => {
+                let $stream = Pin::new($stream);
+                $call
+            }
+            Raw::Tls($stream, _) => {
                 let $stream = Pin::new($stream);
                 $call
             }
@@ -155,7 +175,9 @@ impl Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.closed.as_mut().poll(cx).is_ready() {
+        // One whose certificate is no longer in order may connect again with one that is.
+        let is_distrusted = matches!(&self.raw, Raw::Tls(_, vouched) if !vouched.holds());
+        if is_distrusted || self.closed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
         }
         let (prefix, left) = self.prefix;
@@ -204,9 +226,14 @@ impl AsyncWrite for Stream {
 }
 
 impl Connected for Stream {
-    type ConnectInfo = ();
+    type ConnectInfo = Caller;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Caller {
+        match &self.raw {
+            Raw::Tls(_, vouched) => Caller(Some(Arc::clone(vouched))),
+            Raw::Tcp(_) | Raw::Unix(_) => Caller(None),
+        }
+    }
 }
 
 #[cfg(test)]

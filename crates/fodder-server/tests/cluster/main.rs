@@ -7,5 +7,6 @@ mod liar;
 mod share;
 mod stranger;
 mod tell;
+mod tls;
 mod warm;
 mod world;

@@ -10,7 +10,7 @@ use fodder_policy::placement::{Member, Parcel, Placement};
 use fodder_s3_server::Server;
 use fodder_server::{
     Node, NodeConfig,
-    cluster::{Neighbour, Patience, Peering, Token},
+    cluster::{Neighbour, Patience, Peering, Token, Trust},
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -72,6 +72,11 @@ impl World {
     }
 
     pub(crate) async fn node_with(&self, id: u128, quota_bytes: u64, token: Option<&str>, patience: Patience) -> One {
+        let trust = Trust::from(token.map(|token| Token::new(token).unwrap()));
+        self.node_trusting(id, quota_bytes, trust, patience).await
+    }
+
+    pub(crate) async fn node_trusting(&self, id: u128, quota_bytes: u64, trust: Trust, patience: Patience) -> One {
         let dir = tempfile::tempdir().unwrap();
         let tier = TierConfig { path: dir.path().join("tier"), medium: Medium::Ssd, quota_bytes };
         let config = EngineConfig { cache_dir: dir.path().to_owned(), tiers: vec![tier], ..EngineConfig::default() };
@@ -80,9 +85,12 @@ impl World {
         let config = DatasetConfig { anonymous: true, ..DatasetConfig::new(NAME, origin) };
         let dataset = engine.add_dataset(config).await.unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
-        let node = Node::start(NodeConfig { rest: any, grpc: any, ..NodeConfig::default() }, Arc::clone(&engine));
-        let node = node.await.unwrap();
-        let peering = Peering::new(id, self.replicas, token.map(|token| Token::new(token).unwrap()), patience);
+        let doors = NodeConfig { rest: any, grpc: any, ..NodeConfig::default() };
+        let node = match trust.tls.clone() {
+            None => Node::start(doors, Arc::clone(&engine)).await.unwrap(),
+            Some(tls) => Node::start_secure(doors, Arc::clone(&engine), tls).await.unwrap(),
+        };
+        let peering = Peering::new(id, self.replicas, trust, patience);
         node.info().state.share(Arc::clone(&peering));
         engine.join(Arc::clone(&peering) as _);
         let me = Neighbour {

@@ -130,6 +130,22 @@ pub struct ClusterArgs {
     /// The file with the word that all nodes of the cluster share.
     #[arg(long, value_name = "FILE", env = "FODDER_TOKEN_FILE", help_heading = "Cluster")]
     pub token_file: Option<PathBuf>,
+    /// This node's certificate in PEM: other nodes are then talked to over TLS only. The files are read again when they
+    /// change.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FODDER_CLUSTER_CERT",
+        requires_all = ["cluster_key", "cluster_ca"],
+        help_heading = "Cluster"
+    )]
+    pub cluster_cert: Option<PathBuf>,
+    /// The private key of its certificate.
+    #[arg(long, value_name = "FILE", env = "FODDER_CLUSTER_KEY", requires = "cluster_cert", help_heading = "Cluster")]
+    pub cluster_key: Option<PathBuf>,
+    /// Certificates of the authorities that vouch for the nodes of the cluster.
+    #[arg(long, value_name = "FILE", env = "FODDER_CLUSTER_CA", requires = "cluster_cert", help_heading = "Cluster")]
+    pub cluster_ca: Option<PathBuf>,
 }
 
 /// A way of knowing other nodes by its name.

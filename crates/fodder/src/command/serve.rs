@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use fodder_core::{Engine, config::DatasetConfig, size};
 use fodder_server::{
     Node,
-    cluster::{Patience, Peering, Token, membership::State},
+    cluster::{Patience, Peering, Trust, membership::State},
 };
 use mount::Mounting;
 use run_time::{Memory, idle};
@@ -27,6 +27,7 @@ use std::{
     sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(super) fn run(args: &ServeArgs, log_args: &LogArgs) -> Result<ExitCode> {
     let Effective { config, notes, auto_bytes } = Effective::new(args)?;
@@ -61,9 +62,15 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     };
     print_settings(&config);
     engine.expect(config.datasets.iter().chain(remembered.datasets()).map(|dataset| dataset.name.clone()));
-    let node = Node::start(config.node.clone(), engine.clone()).await.context("cannot listen")?;
+    let trust = if config.cluster.is_in_use() { config.cluster.trust()? } else { Trust::default() };
+    let node = match trust.tls.clone() {
+        None => Node::start(config.node.clone(), engine.clone()).await,
+        Some(tls) => Node::start_secure(config.node.clone(), engine.clone(), tls).await,
+    };
+    let node = node.context("cannot listen")?;
     announce(&engine, &node);
-    join_cluster(&config, &engine, &node).await?;
+    follow_certificates(&trust)?;
+    join_cluster(&config, &engine, &node, trust).await?;
 
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
@@ -101,20 +108,35 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     end(node, &engine, signals).await
 }
 
+/// Takes up new certificates when their files change, and on SIGHUP.
+fn follow_certificates(trust: &Trust) -> Result<()> {
+    let Some(tls) = trust.tls.clone() else { return Ok(()) };
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::spawn(Arc::clone(&tls).follow());
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            if let Err(error) = tls.reload() {
+                tracing::warn!(%error, "the certificates that are in use stay in use");
+            }
+        }
+    });
+    Ok(())
+}
+
 /// Joins the cluster, if the node is to be in one, and shares what is cached with it.
-async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node) -> Result<()> {
+async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust: Trust) -> Result<()> {
     if !config.cluster.is_in_use() {
         return Ok(());
     }
     let capacity = config.engine.tiers.iter().map(|tier| tier.quota_bytes).sum();
-    let token = config.cluster.token()?.map(|text| Token::new(&text)).transpose()?;
-    let joined = config.cluster.join(&config.engine.cache_dir, node.addresses().grpc, capacity).await?;
+    let joined =
+        config.cluster.join(&config.engine.cache_dir, node.addresses().grpc, capacity, trust.tls.as_ref()).await?;
     let members = joined.membership.members().borrow().clone();
     print_line(&format!("member {} {}", members.me().id, members.me().address));
     if let Some(gossip) = joined.gossip {
         print_line(&format!("gossip {gossip}"));
     }
-    let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, token, Patience::default());
+    let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, trust, Patience::default());
     engine.join(Arc::clone(&peering) as _);
     node.info().state.share(Arc::clone(&peering));
     tokio::spawn(peering.follow(Arc::clone(engine), joined.membership.members()));

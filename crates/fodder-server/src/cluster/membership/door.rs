@@ -4,7 +4,10 @@ use super::State;
 use super::word::{OTHERS_TOLD, Unbelieved, opened, sealed};
 use crate::{
     NodeInfo,
-    cluster::{Offer, cluster_status},
+    cluster::{
+        Offer, cluster_status,
+        tls::{Caller, Vouched},
+    },
     grpc::refuse,
 };
 use fodder_api::v1::{self, cluster_server};
@@ -39,6 +42,10 @@ fn alone() -> Status {
 #[tonic::async_trait]
 impl cluster_server::Cluster for Door {
     async fn hello(&self, request: Request<v1::HelloMessage>) -> Result<Response<v1::HelloMessage>, Status> {
+        let caller = request.extensions().get::<Caller>().and_then(|caller| caller.0.as_deref());
+        if self.info.state.tls().is_some() && !caller.is_some_and(Vouched::holds) {
+            return Err(refuse(Error::Denied("this node answers other nodes over TLS only".into())));
+        }
         let joined = self.info.state.cluster().ok_or_else(alone)?;
         let words = opened(request.get_ref(), &joined.seal).map_err(|error| {
             tracing::debug!(%error, "a stranger said hello");

@@ -4,6 +4,7 @@ use super::{
     super::{
         peering::Patience,
         token::{Side, Token},
+        trust::Trust,
         view::Manner,
     },
     Failure,
@@ -18,7 +19,10 @@ use fodder_api::{
 };
 use fodder_core::engine::peer::Wanted;
 use prost::Message;
-use std::{io, time::Duration};
+use std::{
+    io::{self, ErrorKind},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -56,6 +60,8 @@ const READ_BYTES: usize = (256 << 10) + 64;
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
+    /// Which certificates it was opened with.
+    generation: Option<u64>,
     /// Of the frames, as agreed.
     version: u16,
     request: u32,
@@ -70,14 +76,14 @@ impl From<io::Error> for Failure {
 }
 
 impl Connection {
-    /// Connects, agrees on a version, and proves that both sides know the token, if there is one.
-    pub(super) async fn open(address: &str, token: Option<&Token>) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let mut stream = Stream::Plain(stream);
-        stream.write_all(&Hello::OURS.encode()).await?;
-        let mut hello = [0; Hello::BYTES];
-        stream.read_exact(&mut hello).await?;
+    /// Connects, agrees on a version, and has both sides show and prove what the cluster asks for.
+    pub(super) async fn open(address: &str, trust: &Trust) -> Result<Self, Failure> {
+        let generation = trust.tls.as_ref().map(|tls| tls.generation());
+        let (stream, hello) = greet(address, trust).await.map_err(|error| match error.kind() {
+            // Of the other side's certificate, or what it says about this node's.
+            ErrorKind::InvalidData if trust.tls.is_some() => Failure::Lied(format!("no TLS with it: {error}")),
+            _ => error.into(),
+        })?;
         let hello = HelloReply::decode(&hello).map_err(|bad| Failure::Lied(bad.to_string()))?;
         if hello.version < GIVES_SINCE {
             return Err(Failure::Refused(format!(
@@ -85,11 +91,16 @@ impl Connection {
                 hello.version
             )));
         }
-        let mut connection = Self { stream, version: hello.version, request: 0, received: BytesMut::new() };
-        if let Some(token) = token {
+        let mut connection = Self { stream, generation, version: hello.version, request: 0, received: BytesMut::new() };
+        if let Some(token) = &trust.token {
             connection.prove(token).await?;
         }
         Ok(connection)
+    }
+
+    /// Whether it was opened with the certificates that are in use now.
+    pub(super) fn is_current(&self, trust: &Trust) -> bool {
+        self.generation == trust.tls.as_ref().map(|tls| tls.generation())
     }
 
     async fn prove(&mut self, token: &Token) -> Result<(), Failure> {
@@ -178,7 +189,8 @@ impl Connection {
         self.request = self.request.checked_add(1).unwrap_or(1);
         let mut frame = Vec::new();
         request.encode(self.request, 0, &mut frame);
-        Ok(self.stream.write_all(&frame).await?)
+        self.stream.write_all(&frame).await?;
+        Ok(self.stream.flush().await?)
     }
 
     /// A frame that answers the last request; an error is a refusal. The head bounds what is taken into memory.
@@ -219,6 +231,23 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Connects, and exchanges the first words.
+async fn greet(address: &str, trust: &Trust) -> io::Result<(Stream, [u8; Hello::BYTES])> {
+    let mut stream = match &trust.tls {
+        Some(tls) => Stream::Tls(Box::new(tls.connect(address).await?)),
+        None => {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Stream::Plain(stream)
+        }
+    };
+    stream.write_all(&Hello::OURS.encode()).await?;
+    stream.flush().await?;
+    let mut hello = [0; Hello::BYTES];
+    stream.read_exact(&mut hello).await?;
+    Ok((stream, hello))
 }
 
 fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {

@@ -9,18 +9,25 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+use tokio_rustls::client::TlsStream;
 
 /// A connection to another node.
 #[derive(Debug)]
 pub(super) enum Stream {
     /// As they are.
     Plain(TcpStream),
+    /// Encrypted, between two who have shown their certificates.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 macro_rules! on_either {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream {
             Stream::Plain(inner) => {
+                let $inner = Pin::new(inner);
+                $call
+            }
+            Stream::Tls(inner) => {
                 let $inner = Pin::new(inner);
                 $call
             }

@@ -1,0 +1,19 @@
+//! What makes a node believe another: everything that is set is asked for.
+
+use super::{tls::Tls, token::Token};
+use std::sync::Arc;
+
+/// What both sides of a connection between nodes must have. With nothing set, whoever connects is believed.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// A word that both know.
+    pub token: Option<Token>,
+    /// Certificates that an authority of both vouches for.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl From<Option<Token>> for Trust {
+    fn from(token: Option<Token>) -> Self {
+        Self { token, tls: None }
+    }
+}

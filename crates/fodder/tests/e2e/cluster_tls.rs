@@ -1,0 +1,125 @@
+//! Nodes with certificates, as real processes: they find each other, share, change their certificates while they run, and
+//! let nobody in who has none.
+
+use crate::program::{Data, Node, fodder, run, wait_for};
+use fodder_api::frames::{Batch, FrameClient};
+use fodder_authority::{Authority, Issued};
+use rustix::process::Signal;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The flags of a node with this certificate, which believes these authorities.
+fn flags(dir: &Path, issued: &Issued, ca: &str) -> Vec<String> {
+    let files = issued.write(dir, ca);
+    let flag = |name: &str, path: &Path| [name.to_owned(), path.to_str().unwrap().to_owned()];
+    [flag("--cluster-cert", &files.cert), flag("--cluster-key", &files.key), flag("--cluster-ca", &files.ca)].concat()
+}
+
+/// A node of the cluster whose certificates are in a directory of its own beside its cache.
+fn start(dir: &Path, name: &str, data: &Data, certificates: &[String], join: &str) -> Node {
+    let mut args = vec![data.path(), "--name", "pets", "--zone", name, "--join", join];
+    args.extend(certificates.iter().map(String::as_str));
+    Node::start(&dir.join(name), &args)
+}
+
+/// The zones of the members that serve.
+fn serving(node: &Node) -> Vec<String> {
+    let status = node.client(&["cluster", "status", "--json"]).good();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let members = status["members"].as_array().unwrap().iter().filter(|member| member["state"] == "serving");
+    let mut zones: Vec<_> = members.map(|member| member["zone"].as_str().unwrap().to_owned()).collect();
+    zones.sort();
+    zones
+}
+
+#[track_caller]
+fn all_see(nodes: &[&Node], expected: &[&str]) {
+    for node in nodes {
+        wait_for(&format!("{expected:?}, last seen {:?}", serving(node)), || serving(node) == expected);
+    }
+}
+
+/// Reads everything over the plain port, as programs on this machine do, and says how much came from other nodes.
+fn read_all(node: &Node, data: &Data) -> u64 {
+    let mut client = FrameClient::connect(&node.line("grpc").parse().unwrap()).unwrap();
+    let (handle, mut batch) = (client.open("pets", None).unwrap().handle, Batch::new());
+    for (id, (path, bytes)) in data.files.iter().enumerate() {
+        client.get_items(handle, &[id as u64], &mut batch).unwrap();
+        assert!(batch.iter().next().unwrap().data.unwrap() == bytes, "{path} has the wrong bytes");
+    }
+    node.status()["datasets"][0]["stats"]["bytes_from_peers"].as_u64().unwrap()
+}
+
+#[test]
+fn nodes_with_certificates_find_each_other_change_them_and_keep_strangers_out() {
+    let (dir, data) = (TempDir::new().unwrap(), Data::new());
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let files = |name: &str| dir.path().join(format!("{name}-tls"));
+    let with = |name: &str, authority: &Authority, ca: &str| flags(&files(name), &authority.issue(name, &[]), ca);
+    let a = start(dir.path(), "a", &data, &with("a", &old, old.pem()), "127.0.0.1:1");
+    let first = a.line("grpc").to_owned();
+    let b = start(dir.path(), "b", &data, &with("b", &old, old.pem()), &first);
+    let plain = start(dir.path(), "plain", &data, &[], &first);
+    let other = start(dir.path(), "other", &data, &with("other", &new, new.pem()), &first);
+    all_see(&[&a, &b], &["a", "b"]);
+    let shared: u64 = [&a, &b].map(|node| read_all(node, &data)).iter().sum();
+    assert!(shared > 0, "they share");
+    assert_eq!((serving(&plain), serving(&other)), (vec!["plain".to_owned()], vec!["other".to_owned()]));
+    assert_eq!((read_all(&plain, &data), read_all(&other, &data)), (0, 0));
+
+    // To another authority, step by step: one node is told, the others see it by themselves.
+    let both = format!("{}{}", old.pem(), new.pem());
+    for name in ["a", "b"] {
+        with(name, &old, &both);
+    }
+    a.signal(Signal::HUP);
+    for node in [&a, &b] {
+        wait_for("new authorities to be taken up", || node.log().matches("new certificates are in use").count() == 1);
+    }
+    for name in ["a", "b"] {
+        with(name, &new, new.pem());
+    }
+    for node in [&a, &b] {
+        wait_for("new certificates to be taken up", || node.log().matches("new certificates are in use").count() == 2);
+    }
+    // Who was a stranger is none any more, and the other way round.
+    all_see(&[&a, &b, &other], &["a", "b", "other"]);
+    let late = start(dir.path(), "late", &data, &with("late", &old, old.pem()), &first);
+    let c = start(dir.path(), "c", &data, &with("c", &new, new.pem()), &first);
+    all_see(&[&a, &b, &c, &other], &["a", "b", "c", "other"]);
+    assert_eq!((serving(&late), serving(&plain)), (vec!["late".to_owned()], vec!["plain".to_owned()]));
+    for node in [a, b, c, other, late, plain] {
+        assert_eq!(node.stop(), 0);
+    }
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_at_the_start_with_a_sentence() {
+    let dir = TempDir::new().unwrap();
+    let (authority, other) = (Authority::new("cluster"), Authority::new("other"));
+    let good = flags(&dir.path().join("good"), &authority.issue("a", &[]), authority.pem());
+    let foreign = flags(&dir.path().join("foreign"), &authority.issue("a", &[]), other.pem());
+    let gone = ["--cluster-cert", "/no/cert", "--cluster-key", "/no/key", "--cluster-ca", "/no/ca"];
+    let gone: Vec<_> = gone.map(str::to_owned).into();
+    let gossip = [&good[..], &["--membership".into(), "gossip".into()]].concat();
+    for (flags, why) in [
+        (foreign, "is not vouched for by"),
+        (gone, "/no/cert"),
+        (gossip, "give all nodes a token_file"),
+        (good[..2].to_vec(), "--cluster-key"),
+    ] {
+        let mut args = vec!["--join".to_owned(), "127.0.0.1:1".to_owned()];
+        args.extend(flags);
+        let cache = dir.path().join("cache");
+        let text = run(fodder().arg("serve").args(&args).arg("--cache-dir").arg(cache).args([
+            "--cache-size",
+            "64MiB",
+            "--rest",
+            "127.0.0.1:0",
+            "--grpc",
+            "127.0.0.1:0",
+        ]))
+        .bad();
+        assert!(text.contains(why), "{text}");
+    }
+}
