@@ -15,6 +15,7 @@ use utoipa::{OpenApi, ToSchema};
         license(name = "Apache-2.0", identifier = "Apache-2.0")),
     paths(
         node::index, node::healthz, node::readyz, node::metrics, node::openapi, node::status, cluster::cluster,
+        cluster::reload,
         dataset::list, dataset::add, dataset::get, dataset::remove, dataset::refresh, dataset::evict, dataset::verify,
         dataset::advice, warm::warm,
         object::list, object::object, object::item,
