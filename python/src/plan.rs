@@ -205,7 +205,7 @@ fn begun(deal: &Deal, base: Option<&Checkpoint>) -> Ledger {
 fn consume(ledger: &mut Ledger, deal: &Deal, rank: u32, items: Arc<[Served]>) -> fodder_policy::Result<()> {
     let number = ledger.next_number(rank)?;
     ledger.deliver(&deal.slice(rank), items.len() as u32, items)?;
-    ledger.acknowledge(deal.plan(), rank, number).map(drop)
+    ledger.acknowledge(deal, rank, number).map(drop)
 }
 
 /// The order that a seed or a list gives.

@@ -51,6 +51,17 @@ impl Bits {
         added
     }
 
+    /// Takes a number out; false if it was not there.
+    pub(crate) fn remove(&mut self, number: u32) -> bool {
+        let was = self.contains(number);
+        if was {
+            let (word, bit) = split(number);
+            self.words[word] &= !bit;
+            self.count -= 1;
+        }
+        was
+    }
+
     /// Adds every number of a range, which lies below the bound.
     pub(crate) fn insert_range(&mut self, range: std::ops::Range<u32>) {
         let (mut at, end) = (range.start, range.end.min(self.bound));
@@ -89,10 +100,26 @@ impl Bits {
         both
     }
 
+    /// The members of another set of the same bound that are not in this one, least first.
+    pub(crate) fn missing(&self, other: &Self) -> Vec<u32> {
+        let words = self.words.iter().zip(&other.words).map(|(mine, theirs)| theirs & !mine);
+        members(words).collect()
+    }
+
+    /// How many members are not below a number.
+    pub(crate) fn count_from(&self, start: u32) -> u32 {
+        if start >= self.bound {
+            return 0;
+        }
+        let (first, bit) = split(start);
+        let rest = self.words[first + 1..].iter().map(|word| word.count_ones()).sum::<u32>();
+        (self.words[first] & bit.wrapping_neg()).count_ones() + rest
+    }
+
     /// The members, least first.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        members(&self.words)
+        members(self.words.iter().copied())
     }
 
     /// The first number from `start` that is not in it, at most the bound.
@@ -141,8 +168,8 @@ fn split(number: u32) -> (usize, u64) {
 }
 
 /// The numbers whose bits are set, least first.
-fn members(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    words.iter().zip((0u32..).step_by(WORD as usize)).flat_map(|(&word, base)| {
+fn members(words: impl Iterator<Item = u64>) -> impl Iterator<Item = u32> {
+    words.zip((0u32..).step_by(WORD as usize)).flat_map(|(word, base)| {
         let set = |bits: u64| (bits != 0).then_some(bits);
         std::iter::successors(set(word), move |bits| set(bits & (bits - 1)))
             .map(move |bits| base + bits.trailing_zeros())

@@ -7,23 +7,32 @@
 //! acknowledgements, and [`leave`](Jobs::leave). Ranks do not turn the epoch at the same moment, so two epochs of a job
 //! may be open at a time; requests say which they mean, and the older one is audited when every rank has left it.
 //!
-//! What a job costs, for n items of which m are planned: a kilobyte and 120 bytes a rank; m/8 bytes for the ledger of
-//! each open epoch; for a listed plan 8·m + n/7 bytes; in `reorder` m/4 bytes; in `approx` up to 5 bytes a cached item;
+//! A job whose ranks talk to different nodes is at all of these: [`words`](Jobs::words) is what one of them has to say, and
+//! [`heed`](Jobs::heed) what another makes of it.
+//!
+//! What a job costs, for n items of which m are planned: a kilobyte and 120 bytes a rank; m/4 bytes for the ledger of
+//! each open epoch and the last closed one; for a listed plan 8·m + n/7 bytes; in `reorder` m/4 bytes; in `approx` up to 5 bytes a cached item;
 //! 12 bytes for each item that is delivered and not acknowledged; up to 8·n bytes if it reports scores.
 
 mod epoch;
+mod heed;
 mod member;
 mod pace;
 mod prepared;
+mod receipt;
 mod request;
+mod run;
 mod score;
 mod staging;
+mod word;
 
+pub use heed::{Heeded, Telling};
 pub use prepared::Prepared;
 pub use request::{
     Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Status, Upcoming,
 };
 pub use score::{Report, Reported};
+pub use word::{MAX_WORD_BYTES, Word};
 
 use crate::{
     Error, Result,
@@ -33,6 +42,7 @@ use crate::{
     residency::signal::NEVER,
     serving::{Look, Served},
 };
+use heed::Tomb;
 use member::Member;
 use staging::Group;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
@@ -70,8 +80,12 @@ pub struct Jobs {
     members: BTreeMap<u64, Member>,
     names: BTreeMap<String, u64>,
     groups: BTreeMap<String, Group>,
+    /// Jobs that have left lately.
+    gone: BTreeMap<String, Tomb>,
     /// From which the next seat is drawn.
     draw: u64,
+    /// Tells what is written here from what is written elsewhere.
+    salt: u64,
     /// Whether scores wait to be combined, and since when none were.
     scores_due: bool,
     scored: Duration,
@@ -86,7 +100,9 @@ impl Jobs {
             members: BTreeMap::new(),
             names: BTreeMap::new(),
             groups: BTreeMap::new(),
+            gone: BTreeMap::new(),
             draw: salt,
+            salt: mix(salt),
             scores_due: false,
             scored: Duration::ZERO,
         }
@@ -112,11 +128,8 @@ impl Jobs {
                 self.members.len()
             )));
         }
-        let job = self.draw_id();
-        self.names.insert(introduction.name.clone(), job.seat());
-        self.join_group(job.seat(), introduction.in_step.as_deref());
-        self.members.insert(job.seat(), Member::new(job, introduction, self.settings.lease, now));
-        Ok(job)
+        let life = self.gone.get(&introduction.name).map_or(1, |tomb| tomb.life.saturating_add(1));
+        self.insert(introduction, life, now)
     }
 
     fn draw_id(&mut self) -> JobId {
@@ -146,7 +159,7 @@ impl Jobs {
     pub fn begin(&mut self, job: JobId, rank: u32, epoch: u64, order: Order, now: Duration) -> Result<Begun> {
         let plan = match self.member(job)?.epoch(epoch) {
             Ok(open) if open.deal.plan().follows(&order) => Arc::clone(open.deal.plan()),
-            _ => Arc::new(Plan::new(self.snapshot, epoch, order)?),
+            _ => Arc::new(Plan::new(self.begun_on(job, epoch).unwrap_or(self.snapshot), epoch, order)?),
         };
         self.begin_with(job, rank, plan, now)
     }
@@ -300,7 +313,9 @@ impl Jobs {
             )));
         }
         member.seen = member.seen.max(now);
-        let mut resumed = member.resume(&request, prepared, self.snapshot, room)?;
+        self.draw = self.draw.wrapping_add(1);
+        let nonce = mix(self.draw);
+        let mut resumed = member.resume(&request, prepared, self.snapshot, nonce, room)?;
         resumed.effects.extend(self.review(seat));
         Ok(resumed)
     }
@@ -311,15 +326,15 @@ impl Jobs {
     }
 
     /// A job is done.
-    pub fn leave(&mut self, job: JobId) -> Result<Gone> {
+    pub fn leave(&mut self, job: JobId, now: Duration) -> Result<Gone> {
         self.member(job)?;
-        Ok(self.remove(job.seat()).expect("it was just found"))
+        Ok(self.depart(job.seat(), now).expect("it was just found"))
     }
 
     /// One rank of a job is done. The job is when all of them are; a rank that begins an epoch is back.
     pub fn leave_rank(&mut self, job: JobId, rank: u32, now: Duration) -> Result<Option<Gone>> {
         let is_done = self.member_mut(job, now)?.leave(rank)?;
-        Ok(if is_done { self.remove(job.seat()) } else { None })
+        Ok(if is_done { self.depart(job.seat(), now) } else { None })
     }
 
     /// Forgets the jobs whose leases have run out.
@@ -404,7 +419,8 @@ fn unknown(job: JobId) -> Error {
 
 fn superseded(name: &str) -> Error {
     Error::Conflict(format!(
-        "job {name:?} has resumed under another id since: this rank belongs to the run before it and should stop"
+        "job {name:?} goes on under another id, because it has resumed or was begun otherwise on another node: this rank \
+         belongs to the run before it and should stop"
     ))
 }
 

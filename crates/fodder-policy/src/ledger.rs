@@ -1,17 +1,22 @@
 //! Which planned items a job has acknowledged as consumed in one epoch.
 //!
-//! One bitset over the positions of the plan, and for each rank the batches that were delivered and not yet
-//! acknowledged: asking for one of those again gets the same answer and is no duplicate. What is acknowledged goes into
-//! checkpoints; what is not is given out again after a resume. The ledger does not choose items (serving does); it makes
-//! what was chosen honest.
+//! One bitset over the positions of the plan; for each rank the batches that were delivered here and not yet
+//! acknowledged (asking for one of those again gets the same answer and is no duplicate); and for each writer what it has
+//! consumed. A rank is the only one whose consumption changes its stints, so what nodes know of them is merged by union, and
+//! counts follow from that. What is acknowledged goes into checkpoints; what is not is given out again after a resume. The
+//! ledger does not choose items (serving does); it makes what was chosen honest.
 
 mod account;
 pub mod checkpoint;
-mod codec;
+pub(crate) mod codec;
 mod lane;
+mod merge;
+mod stint;
 
 pub use account::Audit;
 pub use checkpoint::Checkpoint;
+pub(crate) use merge::News;
+pub use stint::{Slip, StintId, Writer};
 
 use crate::{
     Error, Result,
@@ -21,14 +26,21 @@ use crate::{
 };
 use account::{Account, Base};
 use lane::{Batch, Displacement, Lane};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+use stint::Stint;
 
 /// The ledger of one job and epoch.
 #[derive(Debug)]
 pub struct Ledger {
-    account: Account,
+    /// Positions of the plan that were consumed by anybody.
+    consumed: Bits,
     /// What the account was when these ranks began.
     base: Base,
+    base_stood_in: BTreeMap<u32, u32>,
+    /// What each writer has consumed since.
+    stints: BTreeMap<Writer, Stint>,
+    /// Tells what is written here from what is written elsewhere.
+    salt: u64,
     lanes: Box<[Lane]>,
     unacknowledged: u64,
 }
@@ -46,7 +58,15 @@ impl Ledger {
 
     fn with(account: Account, deal: &Deal) -> Self {
         let lanes = (0..deal.share().world()).map(|_| Lane::default()).collect();
-        Self { base: account.base(), account, lanes, unacknowledged: 0 }
+        Self {
+            base: Base { consumed: account.consumed.count(), tally: account.tally },
+            consumed: account.consumed,
+            base_stood_in: account.stood_in,
+            stints: BTreeMap::new(),
+            salt: 0,
+            lanes,
+            unacknowledged: 0,
+        }
     }
 
     /// The number that a rank's next new batch will have.
@@ -73,9 +93,24 @@ impl Ledger {
 
     /// Notes that a rank's next batch was delivered: `count` were asked for, `items` is the answer.
     pub fn deliver(&mut self, slice: &Slice<'_>, count: u32, items: Arc<[Served]>) -> Result<()> {
+        let ordinal = self.lane(slice.rank())?.delivered();
+        self.deliver_from(slice, ordinal, count, items)
+    }
+
+    /// The same for a rank that had been given so many items before, here or elsewhere.
+    pub(crate) fn deliver_from(
+        &mut self,
+        slice: &Slice<'_>,
+        ordinal: u32,
+        count: u32,
+        items: Arc<[Served]>,
+    ) -> Result<()> {
+        if self.lane(slice.rank())?.stint.is_none() {
+            self.attend(slice.deal(), slice.rank(), None)?;
+        }
         let lane = self.lane_mut(slice.rank())?;
         let mut displacement = Displacement::default();
-        for (ordinal, item) in (lane.delivered()..).zip(items.iter()) {
+        for (ordinal, item) in (ordinal..).zip(items.iter()) {
             if item.kind == Kind::Reordered {
                 let index = slice.index_of(item.asked).unwrap_or(ordinal);
                 displacement.add(index.abs_diff(ordinal));
@@ -88,7 +123,7 @@ impl Ledger {
     }
 
     /// A rank has consumed a batch; false if it had said so before. Refuses a batch that was not delivered.
-    pub fn acknowledge(&mut self, plan: &Plan, rank: u32, number: u64) -> Result<bool> {
+    pub fn acknowledge(&mut self, deal: &Deal, rank: u32, number: u64) -> Result<bool> {
         let lane = self.lane_mut(rank)?;
         let next = lane.next_number();
         if number >= next {
@@ -96,25 +131,46 @@ impl Ledger {
                 "batch {number} of rank {rank} was not delivered (the next is {next}): acknowledge what was received"
             )));
         }
+        let stint = lane.stint.expect("what was delivered is noted in a stint");
         let Some((items, displacement)) = lane.acknowledge(number) else { return Ok(false) };
         self.unacknowledged -= items.len() as u64;
-        self.account.consume(plan, &items, displacement);
+        let slice = deal.slice(rank);
+        let stint = self.stints.get_mut(&Writer { rank: Some(rank), stint }).expect("a lane's stint is kept");
+        for item in items.iter() {
+            let first = merge::index_of(&slice, item.asked).is_some_and(|index| stint.taken.insert(index));
+            match item.kind {
+                Kind::Pad => stint.pads += u64::from(first),
+                Kind::Planned | Kind::Reordered | Kind::Substituted => {
+                    deal.plan().position_of(item.asked).map(|position| self.consumed.insert(position));
+                }
+            }
+            if item.kind == Kind::Substituted && first {
+                stint.substitutions = stint.substitutions.saturating_add(1);
+                let times = stint.stood_in.entry(item.served).or_default();
+                *times = times.saturating_add(1);
+            }
+        }
+        stint.displacement_sum = stint.displacement_sum.saturating_add(displacement.sum);
+        stint.displacement_max = stint.displacement_max.max(displacement.max);
+        stint.untold = true;
         Ok(true)
     }
 
     /// An item was consumed that was not delivered in a batch; false if it had been consumed before, which counts as a
     /// duplicate, or is not planned.
-    pub fn consume(&mut self, plan: &Plan, id: u32) -> bool {
-        let before = self.account.consumed.count();
-        if plan.contains(id) {
-            self.account.consume(plan, &[Served::planned(id)], Displacement::default());
-        }
-        self.account.consumed.count() > before
+    pub fn consume(&mut self, deal: &Deal, id: u32) -> bool {
+        let Some(position) = deal.plan().position_of(id) else { return false };
+        let writer = Writer { rank: None, stint: StintId { ordinal: 0, salt: self.salt } };
+        let stint = self.stints.entry(writer).or_insert_with(|| Stint::new(deal.rest().len()));
+        let first = deal.rest().index_of(position).is_some_and(|index| stint.taken.insert(index));
+        stint.repeats = stint.repeats.saturating_add(u64::from(!first));
+        stint.untold = true;
+        self.consumed.insert(position)
     }
 
     /// How many planned items were consumed.
     pub fn consumed(&self) -> u32 {
-        self.account.consumed.count()
+        self.consumed.count()
     }
 
     /// How many items were delivered and not acknowledged.
@@ -124,17 +180,12 @@ impl Ledger {
 
     /// Whether the item at a position of the plan was consumed.
     pub fn is_consumed(&self, position: u32) -> bool {
-        self.account.consumed.contains(position)
-    }
-
-    /// How many items a rank was delivered in all.
-    pub fn delivered_to(&self, rank: u32) -> Result<u32> {
-        Ok(self.lane(rank)?.delivered())
+        self.consumed.contains(position)
     }
 
     /// The positions of the plan that were neither consumed nor delivered.
     pub fn undelivered(&self, plan: &Plan) -> Rest {
-        let mut taken: Bits = self.account.consumed.clone();
+        let mut taken: Bits = self.consumed.clone();
         for item in self.lanes.iter().flat_map(Lane::unacknowledged).filter(|item| item.kind != Kind::Pad) {
             if let Some(position) = plan.position_of(item.asked) {
                 taken.insert(position);
@@ -145,18 +196,35 @@ impl Ledger {
 
     /// What the epoch has come to so far, and at its end what it was.
     pub fn audit(&self, deal: &Deal) -> Audit {
-        self.account.audit(deal.dropped())
+        account::audit(&self.consumed, self.tally(), deal.dropped())
     }
 
     /// What is needed to go on from here.
     pub fn checkpoint(&self, plan: &Plan) -> Checkpoint {
-        Checkpoint::new(plan, self.account.clone(), self.base)
+        let mut stood_in = self.base_stood_in.clone();
+        for (&id, &times) in self.stints.values().flat_map(|stint| &stint.stood_in) {
+            let all = stood_in.entry(id).or_default();
+            *all = all.saturating_add(times);
+        }
+        let account = Account { consumed: self.consumed.clone(), tally: self.tally(), stood_in };
+        Checkpoint::new(plan, account, self.base)
+    }
+
+    /// How many of what, by all writers. What more than one of them has consumed is a duplicate.
+    fn tally(&self) -> account::Tally {
+        let firsts = self.stints.values().fold(0, |firsts: u64, stint| firsts.saturating_add(stint.firsts()));
+        let mut tally = self.stints.values().fold(self.base.tally, account::Tally::with);
+        let more = firsts.saturating_sub(u64::from(self.consumed.count().saturating_sub(self.base.consumed)));
+        tally.duplicates = tally.duplicates.saturating_add(more);
+        tally
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
         let lanes = self.lanes.iter().map(Lane::heap_bytes).sum::<usize>();
-        size_of::<Self>() + self.account.heap_bytes() + size_of_val(&*self.lanes) + lanes
+        let stints = self.stints.values().map(Stint::heap_bytes).sum::<usize>();
+        let stood_in = self.base_stood_in.len() * 2 * size_of::<(u32, u32)>();
+        size_of::<Self>() + self.consumed.heap_bytes() + stood_in + size_of_val(&*self.lanes) + lanes + stints
     }
 
     fn lane(&self, rank: u32) -> Result<&Lane> {

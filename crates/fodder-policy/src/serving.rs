@@ -173,6 +173,18 @@ pub trait Serving: Send + fmt::Debug {
     /// Whether the planned item at a spot has been answered, by itself or by another.
     fn is_given(&self, spot: Spot) -> bool;
 
+    /// How many answers a rank is still to get.
+    fn left(&self, slice: &Slice<'_>) -> u32;
+
+    /// A rank has consumed what its slice has at an index, though it was not answered here: it is never answered.
+    fn skip(&mut self, slice: &Slice<'_>, index: u32);
+
+    /// A rank begins anew: what was answered and is not among the `taken` indices will be answered again.
+    fn restart(&mut self, slice: &Slice<'_>, taken: &dyn Fn(u32) -> bool);
+
+    /// A rank has seen substitutes that were not chosen here.
+    fn spend(&mut self, _rank: u32, _spent: &Spent) {}
+
     /// An answer to one item that is asked for by its id and not by the plan.
     fn ask(&mut self, id: u32, _look: &dyn Look) -> Served {
         Served::planned(id)

@@ -173,7 +173,7 @@ impl Job {
         ids: Option<Arc<[u32]>>,
     ) -> Result<(Self, v1::ResumeReply)> {
         let (dataset, job) = self.name();
-        let head = v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids: Vec::new() };
+        let head = v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids: Vec::new(), attempt: 0 };
         let ids = ids.unwrap_or_default();
         let messages = in_chunks(head, ids.len(), move |message, range| message.ids = ids[range].to_vec());
         let reply = self.call(|mut jobs| async move { jobs.resume(stream::iter(messages)).await }).await?;

@@ -317,8 +317,8 @@ impl Jobs<'_> {
 
     /// A job is done.
     pub fn leave(&self, job: JobId) -> Result<Gone> {
-        let gone = self.act(|inner, _| {
-            let gone = inner.machine.leave(job)?;
+        let gone = self.act(|inner, now| {
+            let gone = inner.machine.leave(job, now)?;
             Ok(inner.forget(gone, &self.dataset.jobs.outbox))
         })?;
         self.dataset.jobs.progress.notify_waiters();

@@ -78,7 +78,7 @@ impl Ranked {
 
     /// The members, least first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        members(&self.words)
+        members(self.words.iter().copied())
     }
 
     /// Bytes it holds on the heap.

@@ -4,8 +4,8 @@ use super::{BatchRequest, Effect, Upcoming, pace::Pace};
 use crate::{
     Error, Result,
     bits::Bits,
-    ledger::{Audit, Checkpoint, Ledger},
-    plan::{Deal, Needed, Plan},
+    ledger::{Audit, Checkpoint, Ledger, News, Slip, StintId},
+    plan::{Deal, Needed, Plan, Rest},
     serving::{Kind, Look, Mode, Served, Serving, Spent},
 };
 use std::sync::Arc;
@@ -15,6 +15,9 @@ const MAX_AHEAD: u64 = 1_024;
 
 /// How many planned items that were given already one look ahead passes over.
 const MAX_PASSED: u32 = 4_096;
+
+/// Items that were consumed elsewhere and are told one by one; more are told as a whole.
+const MAX_SINGLE: usize = 4_096;
 
 /// An epoch that ranks are in.
 #[derive(Debug)]
@@ -62,6 +65,12 @@ impl Epoch {
         Self { deal, ledger, serving, following, start, given: 0, present }
     }
 
+    /// What is written here is told apart by this salt from what other nodes write.
+    pub(super) fn signed(mut self, salt: u64) -> Self {
+        self.ledger = self.ledger.signed(salt);
+        self
+    }
+
     /// Which epoch it is.
     pub(super) fn number(&self) -> u64 {
         self.deal.plan().epoch()
@@ -85,6 +94,104 @@ impl Epoch {
     /// A rank has begun it; whether all have.
     pub(super) fn arrive(&mut self, rank: u32) -> bool {
         self.present.insert(rank);
+        self.is_full()
+    }
+
+    /// A rank is at this node. If it was elsewhere since it was last here, what was given to it here and is not consumed will
+    /// be given out again.
+    pub(super) fn attend(&mut self, rank: u32, left: Option<StintId>) -> Result<Option<Effect>> {
+        let given_up = self.ledger.attend(&self.deal, rank, left)?;
+        Ok(given_up.and_then(|given_up| self.give_again(rank, given_up)))
+    }
+
+    /// A rank begins anew at this node: as [`attend`](Self::attend).
+    pub(super) fn restart(&mut self, rank: u32) -> Result<Option<Effect>> {
+        let given_up = self.ledger.restart(&self.deal, rank)?;
+        Ok(given_up.and_then(|given_up| self.give_again(rank, given_up)))
+    }
+
+    /// What was given to a rank, at these indices of its slice, is to be given again unless it is consumed.
+    fn give_again(&mut self, rank: u32, given_up: Vec<u32>) -> Option<Effect> {
+        let (ledger, slice) = (&self.ledger, self.deal.slice(rank));
+        self.serving.restart(&slice, &|index| ledger.has_taken(rank, index));
+        let mut others = Bits::new(self.deal.plan().len());
+        others.insert_range(0..others.bound());
+        let mut again = 0;
+        for index in given_up.into_iter().filter(|index| !ledger.has_taken(rank, *index)) {
+            if let Some(place) = slice.at(index).filter(|place| !place.pad) {
+                again += u64::from(self.deal.plan().position_of(place.id).is_some_and(|at| others.remove(at)));
+            }
+        }
+        self.given = self.given.saturating_sub(again);
+        let again = (again > 0).then(|| Needed::new(Arc::clone(self.deal.plan()), Rest::without(&others)));
+        again.map(Effect::Planned)
+    }
+
+    /// Takes over what others say that ranks have consumed; how many of them cannot be read.
+    /// New writers may take so much memory.
+    pub(super) fn learn(&mut self, slips: &[Slip], mut room_bytes: usize, effects: &mut Vec<Effect>) -> u64 {
+        let mut refused = 0;
+        for slip in slips {
+            if !self.ledger.knows(&slip.writer) {
+                let items = slip.writer.rank.map_or(self.deal.rest().len(), |rank| self.deal.slice(rank).len());
+                let needed = items as usize / 8 + 256;
+                if needed > room_bytes {
+                    refused += 1;
+                    continue;
+                }
+                room_bytes -= needed;
+            }
+            match self.ledger.learn(&self.deal, slip) {
+                Ok(news) => self.note(slip.writer.rank, news, effects),
+                Err(_) => refused += 1,
+            }
+        }
+        refused
+    }
+
+    /// What a job needs that has not been given yet.
+    pub(super) fn needed(&self) -> Effect {
+        let left = self.ledger.undelivered(self.deal.plan());
+        Effect::Planned(Needed::new(Arc::clone(self.deal.plan()), left))
+    }
+
+    /// A rank has consumed items of which it does not know whether its node took note.
+    pub(super) fn claim(&mut self, rank: u32, stint: StintId, ids: &[u32], effects: &mut Vec<Effect>) -> Result<()> {
+        let news = self.ledger.claim(&self.deal, rank, stint, ids)?;
+        self.note(Some(rank), news, effects);
+        Ok(())
+    }
+
+    /// Ranks have consumed items elsewhere: nobody needs them from here.
+    fn note(&mut self, rank: Option<u32>, news: News, effects: &mut Vec<Effect>) {
+        let plan = Arc::clone(self.deal.plan());
+        let is_new = |position: &u32| self.deal.spot_at(*position).is_none_or(|spot| !self.serving.is_given(spot));
+        let new: Vec<u32> = news.consumed.into_iter().filter(is_new).collect();
+        self.given += new.len() as u64;
+        if new.len() > MAX_SINGLE {
+            let mut others = Bits::new(plan.len());
+            others.insert_range(0..plan.len());
+            for position in new {
+                others.remove(position);
+            }
+            effects.push(Effect::Dropped(Needed::new(plan, Rest::without(&others))));
+        } else {
+            effects.extend(new.into_iter().filter_map(|position| plan.at(position)).map(Effect::Consumed));
+        }
+        let Some(rank) = rank else { return };
+        self.present.insert(rank);
+        self.serving.spend(rank, &news.spent);
+        let slice = self.deal.slice(rank);
+        news.taken.into_iter().for_each(|index| self.serving.skip(&slice, index));
+    }
+
+    /// Whether a rank has begun it.
+    pub(super) fn has(&self, rank: u32) -> bool {
+        self.present.contains(rank)
+    }
+
+    /// Whether every rank has begun it.
+    pub(super) fn is_full(&self) -> bool {
         self.present.count() == self.present.bound()
     }
 
@@ -123,7 +230,7 @@ impl Epoch {
                 numbers.start()
             )));
         }
-        let left = u64::from(self.deal.slice(rank).len() - self.ledger.delivered_to(rank)?);
+        let left = u64::from(self.serving.left(&self.deal.slice(rank)));
         let wanted = ((ahead + 1) * u64::from(count)).min(left);
         let unacknowledged = self.ledger.unacknowledged();
         if unacknowledged + wanted > most {
@@ -137,20 +244,21 @@ impl Epoch {
 
     fn deliver(&mut self, rank: u32, count: u32, look: &dyn Look) -> Result<Arc<[Served]>> {
         let slice = self.deal.slice(rank);
+        let ordinal = slice.len() - self.serving.left(&slice);
         let items: Arc<[Served]> = (0..count).map_while(|_| self.serving.next(&slice, look)).collect();
         if !items.is_empty() {
-            self.ledger.deliver(&slice, count, Arc::clone(&items))?;
+            self.ledger.deliver_from(&slice, ordinal, count, Arc::clone(&items))?;
         }
         Ok(items)
     }
 
     /// A rank has consumed a batch. One after the end, which was answered with nothing, may be acknowledged too.
     pub(super) fn acknowledge(&mut self, rank: u32, number: u64) -> Result<()> {
-        let all_delivered = self.ledger.delivered_to(rank)? == self.deal.slice(rank).len();
+        let all_delivered = self.serving.left(&self.deal.slice(rank)) == 0;
         if number >= self.ledger.next_number(rank)? && all_delivered {
             return Ok(());
         }
-        self.ledger.acknowledge(self.deal.plan(), rank, number).map(drop)
+        self.ledger.acknowledge(&self.deal, rank, number).map(drop)
     }
 
     /// Items were consumed that were read by id; those for the first time.
@@ -160,7 +268,8 @@ impl Epoch {
             let epoch = plan.epoch();
             return Err(Error::Invalid(format!("item {id} is not in the plan of epoch {epoch}: report planned items")));
         }
-        let first: Vec<u32> = ids.iter().copied().filter(|&id| self.ledger.consume(plan, id)).collect();
+        let deal = &self.deal;
+        let first: Vec<u32> = ids.iter().copied().filter(|&id| self.ledger.consume(deal, id)).collect();
         self.given += first.len() as u64;
         Ok(first)
     }

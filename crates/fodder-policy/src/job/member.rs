@@ -1,70 +1,85 @@
 //! One job: its epochs, its scores, its pace. It knows nothing of other jobs.
 
 use super::{
-    Begun, Effect, Gone, Introduction, JobId, Prepared, Report, Resume, Resumed, Status, Upcoming, epoch::Epoch,
-    pace::Pace, score::Book,
+    Begun, Effect, Gone, Introduction, JobId, Report, Status, Upcoming, epoch::Epoch, pace::Pace, run::Run,
+    score::Book, word::PlanName,
 };
 use crate::{
     Error, Result,
-    bits::Bits,
-    ledger::Audit,
+    ledger::{Audit, StintId},
     plan::{Deal, Order, Plan, Rest, Share, Snapshot},
     serving::{Look, Mode, Served, Serving, Spent},
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// A job that has introduced itself.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) id: JobId,
     pub(super) introduction: Introduction,
-    lease: Duration,
+    pub(super) lease: Duration,
+    /// Counts the jobs of its name.
+    pub(super) life: u64,
     /// When it was last heard of.
     pub(super) seen: Duration,
     /// The epoch it is in.
-    current: Option<Epoch>,
+    pub(super) current: Option<Epoch>,
     /// The epoch before, while some ranks are still in it.
-    before: Option<Epoch>,
+    pub(super) before: Option<Epoch>,
+    /// The last closed epoch, of which other nodes may still have to tell.
+    pub(super) closed: Option<Epoch>,
     /// How its last closed epoch went.
-    last: Option<(u64, Audit)>,
+    pub(super) last: Option<(u64, Audit)>,
+    /// Epochs that were begun elsewhere and cannot be here: their snapshot or their list is not known.
+    pub(super) elsewhere: BTreeMap<u64, PlanName>,
     /// What it has reported of the items of a snapshot.
     pub(super) book: Book,
     book_on: Option<Snapshot>,
     pace: Pace,
     /// Answers items that are asked for outside of any epoch.
     loose: Option<(Snapshot, Box<dyn Serving>)>,
-    run: Option<Run>,
-    /// The ranks that are done.
-    done: BTreeSet<u32>,
+    pub(super) run: Run,
+    /// The ranks that are done, and where they were last: one that is further since is back.
+    pub(super) done: BTreeMap<u32, Mark>,
+    /// It has changed in more than what ranks consumed since it was last told to others.
+    pub(super) untold: bool,
+    /// Tells what is written here from what is written elsewhere.
+    pub(super) salt: u64,
 }
 
-/// From where the job has resumed, so that every rank may say it.
-#[derive(Debug)]
-struct Run {
-    /// Tells the checkpoint from others.
-    sum: u64,
-    /// The ranks that have said it.
-    ranks: Bits,
-    epoch: u64,
-    left: u32,
+/// Where a rank is: in an epoch, and in a stint of it.
+pub(super) type Mark = (u64, StintId);
+
+/// What a node gives to each of its jobs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Home {
+    /// How long a job that does not say so may be silent.
+    pub(super) lease: Duration,
+    /// Tells what is written here from what is written elsewhere.
+    pub(super) salt: u64,
 }
 
 impl Member {
-    pub(super) fn new(id: JobId, introduction: Introduction, lease: Duration, now: Duration) -> Self {
+    pub(super) fn new(id: JobId, introduction: Introduction, life: u64, home: Home, now: Duration) -> Self {
         Self {
             id,
-            lease: introduction.lease.unwrap_or(lease),
+            life,
+            salt: home.salt,
+            lease: introduction.lease.unwrap_or(home.lease),
             introduction,
             seen: now,
             current: None,
             before: None,
+            closed: None,
             last: None,
+            elsewhere: BTreeMap::new(),
             book: Book::default(),
             book_on: None,
             pace: Pace::new(now),
             loose: None,
-            run: None,
-            done: BTreeSet::new(),
+            run: Run::default(),
+            done: BTreeMap::new(),
+            untold: true,
         }
     }
 
@@ -100,26 +115,55 @@ impl Member {
         let turned = is_new && self.current.is_some();
         let mut effects = Vec::new();
         if is_new {
+            self.agrees_with_elsewhere(&plan)?;
             let next = self.plan(plan, snapshot, room_bytes)?;
-            effects.extend(self.close_before());
-            effects.push(next.planned());
-            self.before = self.current.replace(next);
+            let planned = next.planned();
+            effects.extend(self.turn(next));
+            effects.push(planned);
+        } else if let Some(older) = self.unheard_of(rank, &plan, room_bytes) {
+            effects.push(older.planned());
+            self.before = Some(older);
         } else if !self.epoch(epoch)?.deal.plan().is_like(&plan) {
             return Err(Error::Conflict(format!(
                 "another rank has planned epoch {epoch} otherwise: give the same seed or ids on every rank"
             )));
         }
-        self.done.remove(&rank);
+        let left = self.done.get(&rank).filter(|(left, _)| *left == epoch).map(|(_, stint)| *stint);
+        effects.extend(self.epoch_mut(epoch)?.attend(rank, left)?);
+        self.untold = true;
         let audit = self.arrive(rank, epoch, &mut effects);
         let items = self.epoch(epoch)?.deal.slice(rank).len();
         Ok((Begun { items, audit, effects }, turned))
     }
 
+    /// Goes on to an epoch. The one before it is closed when every rank has left it, the one before that now.
+    pub(super) fn turn(&mut self, next: Epoch) -> Option<Effect> {
+        let dropped = self.close_before();
+        self.elsewhere.remove(&next.number());
+        self.before = self.current.replace(next);
+        self.untold = true;
+        dropped
+    }
+
     /// A rank is done; whether all are.
     pub(super) fn leave(&mut self, rank: u32) -> Result<bool> {
         self.check(rank)?;
-        self.done.insert(rank);
-        Ok(self.done.len() == self.introduction.world as usize)
+        self.done.insert(rank, self.newest(rank));
+        self.untold = true;
+        Ok(self.is_done())
+    }
+
+    /// Whether all ranks are done, here or elsewhere.
+    pub(super) fn is_done(&self) -> bool {
+        let is_done = |rank| self.done.get(&rank).is_some_and(|left| *left >= self.newest(rank));
+        (0..self.introduction.world).all(is_done)
+    }
+
+    /// The newest epoch that a rank is known to be in, and its stint there.
+    fn newest(&self, rank: u32) -> Mark {
+        let epochs = self.open().chain(&self.closed);
+        let mut stints = epochs.filter_map(|epoch| Some((epoch.number(), epoch.ledger.last_stint(rank)?)));
+        stints.next().unwrap_or((0, StintId { ordinal: 0, salt: 0 }))
     }
 
     fn check(&self, rank: u32) -> Result<()> {
@@ -128,8 +172,8 @@ impl Member {
     }
 
     /// Makes the next epoch, unless it would hold more memory than there is.
-    fn plan(&mut self, mut plan: Arc<Plan>, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
-        if plan.snapshot() != snapshot {
+    pub(super) fn plan(&mut self, mut plan: Arc<Plan>, snapshot: Snapshot, room_bytes: usize) -> Result<Epoch> {
+        if plan.snapshot() != snapshot && !self.elsewhere.contains_key(&plan.epoch()) {
             // The dataset was refreshed since the plan was made.
             plan = Arc::new(Plan::new(snapshot, plan.epoch(), plan.order())?);
         }
@@ -138,7 +182,7 @@ impl Member {
         let rest = Rest::whole(plan.len());
         let deal = Deal::new(plan, rest, share);
         let start = self.current.as_ref().map_or(0, Epoch::end);
-        Ok(Epoch::new(deal, self.introduction.mode, self.current.as_mut(), start))
+        Ok(Epoch::new(deal, self.introduction.mode, self.current.as_mut(), start).signed(self.salt))
     }
 
     /// A rank is in an epoch. When all are in the current one, the one before is closed: how it went.
@@ -152,10 +196,12 @@ impl Member {
     }
 
     /// Closes the epoch before the current one, if it is open.
-    fn close_before(&mut self) -> Option<Effect> {
+    pub(super) fn close_before(&mut self) -> Option<Effect> {
         let before = self.before.take()?;
         self.last = Some((before.number(), before.audit()));
-        before.dropped()
+        let dropped = before.dropped();
+        self.closed = Some(before);
+        dropped
     }
 
     /// The epochs that are open, the newer first.
@@ -251,63 +297,6 @@ impl Member {
         self.open().map(|epoch| epoch.deal.plan().snapshot())
     }
 
-    /// Goes on from a checkpoint; or, for a rank that says what another has said, joins it.
-    pub(super) fn resume(
-        &mut self,
-        request: &Resume<'_>,
-        prepared: Prepared,
-        newest: Snapshot,
-        room_bytes: usize,
-    ) -> Result<Resumed> {
-        let (sum, snapshot, was) = (prepared.sum, prepared.snapshot, self.id);
-        if let (Some(rank), Some(run)) = (request.rank, &mut self.run)
-            && run.sum == sum
-            && self.introduction.world == request.world
-            && run.ranks.insert(rank)
-        {
-            let (epoch, left) = (run.epoch, run.left);
-            return Ok(Resumed { job: self.id, was, snapshot, epoch, left, effects: Vec::new() });
-        }
-        let next = self.restored(request, prepared, newest, room_bytes)?;
-        let mut ranks = Bits::new(request.world);
-        request.rank.map(|rank| ranks.insert(rank));
-        let (epoch, left) = (next.number(), next.deal.rest().len());
-        let mut effects: Vec<Effect> = self.open().filter_map(Epoch::dropped).collect();
-        effects.push(next.planned());
-        self.id = self.id.next_run();
-        self.introduction.world = request.world;
-        self.run = Some(Run { sum, ranks, epoch, left });
-        (self.current, self.before) = (Some(next), None);
-        self.done.clear();
-        Ok(Resumed { job: self.id, was, snapshot, epoch, left, effects })
-    }
-
-    /// The epoch that a checkpoint tells of, from where it was.
-    fn restored(&self, request: &Resume<'_>, prepared: Prepared, newest: Snapshot, room_bytes: usize) -> Result<Epoch> {
-        if let Some(rank) = request.rank.filter(|&rank| rank >= request.world) {
-            return Err(no_rank(rank, request.world));
-        }
-        // A job may go on with the snapshot it is on, though the dataset has a newer one.
-        if prepared.snapshot != newest && !self.snapshots().any(|on| on == prepared.snapshot) {
-            return Err(Error::Conflict(
-                "the dataset was refreshed, and the checkpoint is of the snapshot before: begin the next epoch".into(),
-            ));
-        }
-        let checkpoint = prepared.checkpoint;
-        let plan = match prepared.plan {
-            Some(plan) => plan,
-            None => {
-                let open = self.open().find(|epoch| epoch.number() == checkpoint.epoch());
-                Arc::new(checkpoint.plan(open.and_then(|epoch| epoch.deal.plan().ids().cloned()))?)
-            }
-        };
-        let share = Share::new(request.world, self.introduction.uneven)?;
-        fits(&plan, share, room_bytes)?;
-        let deal = Deal::new(plan, prepared.rest, share);
-        let start = self.current.as_ref().map_or(0, Epoch::progress);
-        Ok(Epoch::resume(deal, self.introduction.mode, checkpoint, start))
-    }
-
     /// An item came into the cache.
     pub(super) fn inserted(&mut self, snapshot: u64, id: u32, label: Option<u32>) {
         if let Some((on, serving)) = &mut self.loose
@@ -399,16 +388,23 @@ impl Member {
     pub(super) fn memory_bytes(&self) -> usize {
         let epochs = self.open().map(Epoch::memory_bytes).sum::<usize>();
         let loose = self.loose.as_ref().map_or(0, |(_, serving)| serving.memory_bytes());
-        size_of::<Self>() + self.introduction.name.capacity() + epochs + loose + self.book.heap_bytes()
+        let closed = self.closed.as_ref().map_or(0, Epoch::memory_bytes);
+        size_of::<Self>()
+            + self.introduction.name.capacity()
+            + epochs
+            + closed
+            + loose
+            + self.book.heap_bytes()
+            + self.run.heap_bytes()
     }
 }
 
-fn no_rank(rank: u32, world: u32) -> Error {
+pub(super) fn no_rank(rank: u32, world: u32) -> Error {
     Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0"))
 }
 
 /// Refuses a plan that would hold more memory than there is: itself, its ledger, and two bits an item to reorder it.
-fn fits(plan: &Plan, share: Share, room_bytes: usize) -> Result<()> {
+pub(super) fn fits(plan: &Plan, share: Share, room_bytes: usize) -> Result<()> {
     let needed = plan.heap_bytes() + plan.len() as usize / 8 * 3 + share.world() as usize * 256;
     if needed <= room_bytes {
         return Ok(());

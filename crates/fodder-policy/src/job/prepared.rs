@@ -4,6 +4,7 @@ use super::Resume;
 use crate::{
     Error, Result,
     ledger::{Checkpoint, checkpoint},
+    permutation::mix,
     plan::{Plan, Rest, Snapshot},
 };
 use std::sync::Arc;
@@ -33,6 +34,8 @@ impl Prepared {
             ids => Some(Arc::new(checkpoint.plan(ids.clone())?)),
         };
         let rest = checkpoint.rest();
-        Ok(Self { sum: checkpoint::sum(request.checkpoint), snapshot, checkpoint, plan, rest })
+        let sum = checkpoint::sum(request.checkpoint);
+        let sum = if request.attempt == 0 { sum } else { mix(sum ^ mix(request.attempt)) };
+        Ok(Self { sum, snapshot, checkpoint, plan, rest })
     }
 }

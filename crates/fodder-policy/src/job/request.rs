@@ -189,6 +189,9 @@ pub struct Resume<'a> {
     pub rank: Option<u32>,
     /// How many ranks it has now.
     pub world: u32,
+    /// Tells this start of the job from others that went on from the same checkpoint, if its ranks know a number that they
+    /// share. With 0, a rank that says the same twice has started again.
+    pub attempt: u64,
     /// What [`checkpoint`](super::Jobs::checkpoint) gave.
     pub checkpoint: &'a [u8],
     /// The same list as before, where the plan was one.

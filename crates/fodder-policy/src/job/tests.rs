@@ -5,6 +5,7 @@
 mod epoch;
 mod life;
 mod model;
+mod nodes;
 mod resume;
 mod step;
 

@@ -1,11 +1,7 @@
 //! What was consumed in an epoch, and how: the part of a ledger that checkpoints carry.
 
-use super::lane::Displacement;
-use crate::{
-    bits::Bits,
-    plan::Plan,
-    serving::{Kind, Served, Spent},
-};
+use super::stint::Stint;
+use crate::{bits::Bits, serving::Spent};
 use std::collections::BTreeMap;
 
 /// What an epoch's end showed.
@@ -73,30 +69,6 @@ impl Account {
         Self { consumed: Bits::new(planned), tally: Tally::default(), stood_in: BTreeMap::new() }
     }
 
-    /// Items of one batch were consumed.
-    pub(super) fn consume(&mut self, plan: &Plan, items: &[Served], displacement: Displacement) {
-        for item in items {
-            match item.kind {
-                Kind::Pad => self.tally.pads += 1,
-                Kind::Planned | Kind::Reordered => self.mark(plan, item.asked),
-                Kind::Substituted => {
-                    self.mark(plan, item.asked);
-                    self.tally.substitutions += 1;
-                    *self.stood_in.entry(item.served).or_default() += 1;
-                }
-            }
-        }
-        let tally = &mut self.tally;
-        tally.displacement_sum = tally.displacement_sum.saturating_add(displacement.sum);
-        tally.displacement_max = tally.displacement_max.max(displacement.max);
-    }
-
-    fn mark(&mut self, plan: &Plan, id: u32) {
-        let first = plan.position_of(id).is_some_and(|position| self.consumed.insert(position));
-        self.tally.deliveries = self.tally.deliveries.saturating_add(1);
-        self.tally.duplicates = self.tally.duplicates.saturating_add(u64::from(!first));
-    }
-
     /// Takes over what ranks elsewhere have consumed since the same base: both had that, and only that, in common.
     pub(super) fn merge(&mut self, other: &Self, base: Base) {
         let both = self.consumed.union(&other.consumed);
@@ -109,37 +81,40 @@ impl Account {
         }
     }
 
-    pub(super) fn base(&self) -> Base {
-        Base { consumed: self.consumed.count(), tally: self.tally }
-    }
-
     pub(super) fn spent(&self) -> Spent {
         Spent { substitutions: self.tally.substitutions, stood_in: self.stood_in.clone() }
     }
+}
 
-    /// What it comes to, if so many items were left out on purpose.
-    pub(super) fn audit(&self, dropped: u32) -> Audit {
-        let (planned, consumed) = (self.consumed.bound(), self.consumed.count());
-        let tally = self.tally;
-        Audit {
-            planned: planned.into(),
-            consumed: consumed.into(),
-            duplicates: tally.duplicates,
-            omissions: (planned - consumed).saturating_sub(dropped).into(),
-            pads: tally.pads,
-            dropped: dropped.into(),
-            substitutions: tally.substitutions,
-            displacement_max: tally.displacement_max,
-            displacement_mean: tally.displacement_sum as f64 / tally.deliveries.max(1) as f64,
-        }
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.consumed.heap_bytes() + self.stood_in.len() * 2 * size_of::<(u32, u32)>()
+/// What it comes to, if so many items were left out on purpose.
+pub(super) fn audit(consumed: &Bits, tally: Tally, dropped: u32) -> Audit {
+    let (planned, consumed) = (consumed.bound(), consumed.count());
+    Audit {
+        planned: planned.into(),
+        consumed: consumed.into(),
+        duplicates: tally.duplicates,
+        omissions: (planned - consumed).saturating_sub(dropped).into(),
+        pads: tally.pads,
+        dropped: dropped.into(),
+        substitutions: tally.substitutions,
+        displacement_max: tally.displacement_max,
+        displacement_mean: tally.displacement_sum as f64 / tally.deliveries.max(1) as f64,
     }
 }
 
 impl Tally {
+    /// With what one writer has consumed.
+    pub(super) fn with(self, stint: &Stint) -> Self {
+        self.plus(Self {
+            deliveries: stint.firsts().saturating_add(stint.repeats),
+            duplicates: stint.repeats,
+            pads: stint.pads,
+            substitutions: stint.substitutions,
+            displacement_sum: stint.displacement_sum,
+            displacement_max: stint.displacement_max,
+        })
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             displacement_max: self.displacement_max.max(other.displacement_max),

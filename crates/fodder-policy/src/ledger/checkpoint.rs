@@ -247,7 +247,7 @@ const RUNS: u64 = 0;
 /// Words: the first that is given, how many are, then 8 bytes each.
 const WORDS: u64 = 1;
 
-fn write_bits(out: &mut Writer, bits: &Bits) {
+pub(super) fn write_bits(out: &mut Writer, bits: &Bits) {
     let words = bits.words();
     let first = (bits.first_absent(0) / u64::BITS) as usize;
     let last = words.iter().rposition(|&word| word != 0).map_or(first, |last| last + 1).max(first);
@@ -287,7 +287,7 @@ fn runs(bits: &Bits, most: usize) -> Option<(u64, Vec<u8>)> {
     }
 }
 
-fn read_bits(input: &mut Reader<'_>, bound: u32) -> Result<Bits> {
+pub(super) fn read_bits(input: &mut Reader<'_>, bound: u32) -> Result<Bits> {
     let mut bits = Bits::new(bound);
     match input.number()? {
         RUNS => {

@@ -4,14 +4,14 @@ use crate::{Error, Result, permutation::mix};
 
 /// Writes numbers, seven bits a byte, the least first.
 #[derive(Debug, Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    pub(super) fn number(&mut self, mut number: u64) {
+    pub(crate) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
@@ -20,7 +20,7 @@ impl Writer {
     }
 
     /// What was written and its sum.
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         let sum = sum(&self.0);
         self.bytes(&sum.to_le_bytes());
         self.0
@@ -29,28 +29,33 @@ impl Writer {
 
 /// Reads what a [`Writer`] wrote.
 #[derive(Debug)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Checks the sum, which covers `bytes` from the first, and reads from `start` on.
-    pub(super) fn new(bytes: &'a [u8], start: usize) -> Result<Self> {
+    pub(crate) fn new(bytes: &'a [u8], start: usize) -> Result<Self> {
         let (body, written) = bytes.split_last_chunk::<8>().ok_or_else(damaged)?;
         let intact = u64::from_le_bytes(*written) == sum(body);
         body.get(start..).filter(|_| intact).map(Self).ok_or_else(damaged)
     }
 
-    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
+    /// Reads bytes whose sum was checked as a part of others.
+    pub(crate) fn bare(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(damaged)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(super) fn word(&mut self) -> Result<u64> {
+    pub(crate) fn word(&mut self) -> Result<u64> {
         let bytes = self.bytes(8)?;
         Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| damaged())?))
     }
 
-    pub(super) fn number(&mut self) -> Result<u64> {
+    pub(crate) fn number(&mut self) -> Result<u64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.bytes(1)?[0];
@@ -67,18 +72,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A number that is at most a bound.
-    pub(super) fn at_most(&mut self, bound: u32) -> Result<u32> {
+    pub(crate) fn at_most(&mut self, bound: u32) -> Result<u32> {
         u32::try_from(self.number()?).ok().filter(|&number| number <= bound).ok_or_else(damaged)
     }
 
     /// How many bytes are left.
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.0.len()
     }
 }
 
 /// The error for bytes that are not those that were written.
-pub(super) fn damaged() -> Error {
+pub(crate) fn damaged() -> Error {
     Error::Corrupt("the checkpoint is damaged: its bytes are not those that were written; use another one".into())
 }
 

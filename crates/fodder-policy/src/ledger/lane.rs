@@ -1,5 +1,6 @@
 //! The batches of one rank that were delivered and not yet acknowledged.
 
+use super::stint::StintId;
 use crate::serving::Served;
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,6 +12,8 @@ pub(super) struct Lane {
     batches: VecDeque<Batch>,
     /// How many items were delivered in all.
     delivered: u32,
+    /// Where what it consumes is noted, once the rank is here.
+    pub(super) stint: Option<StintId>,
 }
 
 /// A batch that was delivered.
@@ -39,6 +42,11 @@ impl Displacement {
 }
 
 impl Lane {
+    /// Nothing delivered yet in a stint.
+    pub(super) fn of(stint: StintId) -> Self {
+        Self { stint: Some(stint), ..Self::default() }
+    }
+
     pub(super) fn next_number(&self) -> u64 {
         self.first + self.batches.len() as u64
     }

@@ -57,8 +57,8 @@ fn a_batch_asked_for_again_is_the_same_and_no_duplicate() {
         assert_eq!(run.ledger.given(0, 0, 8).unwrap(), Some(Arc::clone(&items)));
     }
     assert_eq!(run.ledger.given(1, 0, 8).unwrap(), None);
-    assert_eq!(run.ledger.acknowledge(run.deal.plan(), 0, 0), Ok(true));
-    assert_eq!(run.ledger.acknowledge(run.deal.plan(), 0, 0), Ok(false));
+    assert_eq!(run.ledger.acknowledge(&run.deal, 0, 0), Ok(true));
+    assert_eq!(run.ledger.acknowledge(&run.deal, 0, 0), Ok(false));
     let audit = run.ledger.audit(&run.deal);
     assert_eq!((audit.consumed, audit.duplicates), (8, 0));
 }
@@ -70,9 +70,9 @@ fn a_batch_asked_for_wrongly_is_refused() {
     let message = |result: Result<Option<Arc<[Served]>>>| result.unwrap_err().to_string();
     assert!(message(run.ledger.given(0, 0, 9)).contains("asked with 8 items and now with 9"));
     assert!(message(run.ledger.given(2, 0, 8)).contains("no rank 2 in a job of 2 ranks"));
-    let early = run.ledger.acknowledge(run.deal.plan(), 0, 1).unwrap_err().to_string();
+    let early = run.ledger.acknowledge(&run.deal, 0, 1).unwrap_err().to_string();
     assert!(early.contains("batch 1 of rank 0 was not delivered (the next is 1)"), "{early}");
-    run.ledger.acknowledge(run.deal.plan(), 0, 0).unwrap();
+    run.ledger.acknowledge(&run.deal, 0, 0).unwrap();
     assert!(message(run.ledger.given(0, 0, 8)).contains("acknowledged as consumed: ask for batch 1"));
 }
 
@@ -81,8 +81,8 @@ fn batches_may_be_acknowledged_in_any_order() {
     let mut run = Run::new(deal(1, Uneven::Pad), Mode::Strict);
     (0..4).for_each(|_| drop(run.deliver(0, 5, &|_| false)));
     for number in [2, 0, 3, 1] {
-        assert_eq!(run.ledger.acknowledge(run.deal.plan(), 0, number), Ok(true));
-        assert_eq!(run.ledger.acknowledge(run.deal.plan(), 0, number), Ok(false));
+        assert_eq!(run.ledger.acknowledge(&run.deal, 0, number), Ok(true));
+        assert_eq!(run.ledger.acknowledge(&run.deal, 0, number), Ok(false));
         assert!(run.ledger.given(0, number, 5).is_err());
     }
     assert_eq!((run.ledger.consumed(), run.ledger.unacknowledged()), (20, 0));
@@ -96,7 +96,7 @@ fn the_audit_tells_pads_drops_omissions_and_duplicates_apart() {
         for rank in 0..8 {
             while !run.deliver(rank, 4, &|_| false).is_empty() {
                 let number = run.ledger.next_number(rank).unwrap() - 1;
-                run.ledger.acknowledge(run.deal.plan(), rank, number).unwrap();
+                run.ledger.acknowledge(&run.deal, rank, number).unwrap();
             }
         }
         run.ledger.audit(&run.deal)
@@ -110,8 +110,8 @@ fn the_audit_tells_pads_drops_omissions_and_duplicates_apart() {
 
     let mut run = Run::new(deal(1, Uneven::Pad), Mode::Strict);
     let first = run.deal.plan().at(0).unwrap();
-    assert!(run.ledger.consume(run.deal.plan(), first));
-    assert!(!run.ledger.consume(run.deal.plan(), first));
+    assert!(run.ledger.consume(&run.deal, first));
+    assert!(!run.ledger.consume(&run.deal, first));
     let audit = run.ledger.audit(&run.deal);
     assert_eq!((audit.omissions, audit.duplicates, audit.is_exact()), (99, 1, false));
 }
@@ -121,7 +121,7 @@ fn the_displacement_of_reordering_is_measured() {
     let mut run = Run::new(deal(1, Uneven::Pad), Mode::Reorder { window: 100 });
     let last = run.deal.plan().at(99).unwrap();
     while !run.deliver(0, 10, &|id| id == last).is_empty() {}
-    (0..10).for_each(|number| drop(run.ledger.acknowledge(run.deal.plan(), 0, number)));
+    (0..10).for_each(|number| drop(run.ledger.acknowledge(&run.deal, 0, number)));
     let audit = run.ledger.audit(&run.deal);
     // The last came 99 places early, and so all others one late.
     assert_eq!(audit.displacement_max, 99);
@@ -135,7 +135,7 @@ fn what_ranks_consumed_elsewhere_is_merged_by_union() {
         .map(|rank| {
             let mut run = Run::new(deal(4, Uneven::Pad), Mode::Strict);
             run.deliver(rank, 20 + rank, &|_| false);
-            run.ledger.acknowledge(run.deal.plan(), rank, 0).unwrap();
+            run.ledger.acknowledge(&run.deal, rank, 0).unwrap();
             run
         })
         .collect();
@@ -160,13 +160,13 @@ fn what_ranks_consumed_elsewhere_is_merged_by_union() {
 fn ranks_that_resumed_together_share_what_was_before_without_duplicates() {
     let mut run = Run::new(deal(1, Uneven::Pad), Mode::Strict);
     run.deliver(0, 40, &|_| false);
-    run.ledger.acknowledge(run.deal.plan(), 0, 0).unwrap();
+    run.ledger.acknowledge(&run.deal, 0, 0).unwrap();
     let bytes = run.ledger.checkpoint(run.deal.plan()).encode();
     let halves: Vec<Checkpoint> = (0..2)
         .map(|rank| {
             let mut half = Run::resume(&bytes, &run.deal, Share::new(2, Uneven::Pad).unwrap(), Mode::Strict);
             half.deliver(rank, 100, &|_| false);
-            half.ledger.acknowledge(half.deal.plan(), rank, 0).unwrap();
+            half.ledger.acknowledge(&half.deal, rank, 0).unwrap();
             half.ledger.checkpoint(half.deal.plan())
         })
         .collect();
@@ -232,7 +232,7 @@ proptest! {
         let mut saved = vec![(run.ledger.checkpoint(run.deal.plan()).encode(), times.clone())];
         let acknowledge = |run: &mut Run, rank: u32, number: u64, times: &mut BTreeMap<u32, u32>| {
             let items: Vec<Served> = run.ledger.lanes[rank as usize].batch(number).map_or(vec![], |batch| batch.items.to_vec());
-            if run.ledger.acknowledge(run.deal.plan(), rank, number).unwrap() {
+            if run.ledger.acknowledge(&run.deal, rank, number).unwrap() {
                 items.iter().filter(|item| item.kind != Kind::Pad).for_each(|item| *times.entry(item.asked).or_default() += 1);
             }
         };

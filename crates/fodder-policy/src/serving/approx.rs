@@ -81,7 +81,7 @@ impl Approx {
         let others = self.stood_in.get(&id).copied().unwrap_or_default();
         if id == asked || !look.may_stand_in(id) {
             Verdict::Gone
-        } else if own + others >= self.bounds.max_repeats {
+        } else if own.saturating_add(others) >= self.bounds.max_repeats {
             Verdict::Spent
         } else {
             Verdict::Take
@@ -114,6 +114,28 @@ impl Serving for Approx {
 
     fn is_given(&self, spot: Spot) -> bool {
         self.given.is_past(spot)
+    }
+
+    fn left(&self, slice: &Slice<'_>) -> u32 {
+        self.given.left(slice)
+    }
+
+    fn skip(&mut self, slice: &Slice<'_>, index: u32) {
+        self.given.skip(slice, index);
+    }
+
+    fn restart(&mut self, slice: &Slice<'_>, taken: &dyn Fn(u32) -> bool) {
+        self.given.restart(slice, taken);
+    }
+
+    fn spend(&mut self, rank: u32, spent: &Spent) {
+        if let Some(allowed) = self.allowed.get_mut(rank as usize) {
+            *allowed = allowed.saturating_sub(u32::try_from(spent.substitutions).unwrap_or(u32::MAX));
+        }
+        for (&id, &times) in &spent.stood_in {
+            let mine = self.stood_in.entry(id).or_default();
+            *mine = mine.saturating_add(times);
+        }
     }
 
     /// There is no plan to take the budget from: substitutes stay a share of what was asked for so far.

@@ -123,8 +123,44 @@ pub fn check(build: Build<'_>) {
         let again = epoch(&mut *build(&deal), &deal, &events, &mut cached_again)?;
         prop_assert_eq!(first, again, "the same events gave other answers");
         epoch(&mut *serving.successor(&deal), &deal, &events, &mut cached)?;
-        Ok(())
+        elsewhere(&mut *build(&deal), &deal, &events)
     });
+}
+
+/// What ranks have consumed elsewhere is never answered, and everything else is once; also after a rank began anew.
+fn elsewhere(serving: &mut dyn Serving, deal: &Deal, events: &[Event]) -> Result<(), TestCaseError> {
+    let mut taken: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); deal.share().world() as usize];
+    let cached = (0..deal.plan().snapshot().items).filter(|id| id % 3 == 1).collect();
+    for event in events {
+        match *event {
+            Event::Insert(number) | Event::Evict(number) => {
+                let slice = deal.slice(number % deal.share().world());
+                let index = number / deal.share().world() % slice.len().max(1);
+                if index < slice.len() {
+                    serving.skip(&slice, index);
+                    taken[slice.rank() as usize].insert(index);
+                    let spot = Spot { rank: slice.rank(), index };
+                    prop_assert!(serving.is_given(spot));
+                }
+            }
+            Event::Next(rank) => drop(serving.next(&deal.slice(rank), &Cache(&cached))),
+        }
+    }
+    for (rank, taken) in (0..).zip(&taken) {
+        let slice = deal.slice(rank);
+        serving.restart(&slice, &|index| taken.contains(&index));
+        for left in (0..slice.len() - taken.len() as u32).rev() {
+            prop_assert_eq!(serving.left(&slice), left + 1);
+            let served = serving.next(&slice, &Cache(&cached)).expect("some are left");
+            let own = slice.index_of(served.asked).filter(|_| served.kind != Kind::Pad);
+            prop_assert!(own.is_none_or(|index| !taken.contains(&index)), "item {} was consumed", served.asked);
+        }
+        prop_assert_eq!(serving.left(&slice), 0);
+        prop_assert!(serving.next(&slice, &Cache(&cached)).is_none());
+        let mut spots = (0..slice.len()).map(|index| Spot { rank, index });
+        prop_assert!(spots.all(|spot| serving.is_given(spot)));
+    }
+    Ok(())
 }
 
 /// One epoch: every place of every slice is answered once, and each answer is what it says it is.

@@ -66,7 +66,8 @@ impl Lane {
         self.seen = self.seen.max(self.head);
         for index in (self.seen..end).take(LOOKS) {
             self.seen = index + 1;
-            if let Some(place) = cached(index) {
+            // What was consumed elsewhere may lie anywhere.
+            if let Some(place) = cached(index).filter(|_| !self.given.contains(index)) {
                 return Some((index, place));
             }
         }
@@ -98,6 +99,25 @@ impl Serving for Reorder {
 
     fn is_given(&self, spot: Spot) -> bool {
         self.lanes.get(spot.rank as usize).is_some_and(|lane| lane.given.contains(spot.index))
+    }
+
+    fn left(&self, slice: &Slice<'_>) -> u32 {
+        self.lanes.get(slice.rank() as usize).map_or(0, |lane| lane.given.bound() - lane.given.count())
+    }
+
+    fn skip(&mut self, slice: &Slice<'_>, index: u32) {
+        if let Some(lane) = self.lanes.get_mut(slice.rank() as usize) {
+            lane.give(index);
+        }
+    }
+
+    fn restart(&mut self, slice: &Slice<'_>, taken: &dyn Fn(u32) -> bool) {
+        if let Some(lane) = self.lanes.get_mut(slice.rank() as usize) {
+            *lane = Lane { given: Bits::new(slice.len()), head: 0, seen: 0, ready: IdSet::default() };
+            for index in (0..slice.len()).filter(|index| taken(*index)) {
+                lane.give(index);
+            }
+        }
     }
 
     fn inserted(&mut self, _id: u32, _label: Option<u32>, spot: Option<Spot>) {

@@ -163,7 +163,7 @@ impl jobs_server::Jobs for Door {
     async fn resume(&self, request: Request<Streaming<v1::ResumeRequest>>) -> Answer<v1::ResumeReply> {
         let mut messages = request.into_inner();
         let first = self.uploads.first(&mut messages).await?;
-        let v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids } = first;
+        let v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids, attempt } = first;
         let dataset = self.dataset(&dataset)?;
         let mut list = self.uploads.list("ids", MOST_ITEMS);
         list.extend(&ids)?;
@@ -173,7 +173,7 @@ impl jobs_server::Jobs for Door {
         let resumed = aside(move || {
             let ids = (!list.is_empty()).then(|| (*list).into());
             let (job, world) = (JobId(job), world.max(1));
-            dataset.jobs().resume(Resume { job, rank, world, checkpoint: &checkpoint, ids })
+            dataset.jobs().resume(Resume { job, rank, world, attempt, checkpoint: &checkpoint, ids })
         })
         .await?;
         Ok(Response::new(v1::ResumeReply {

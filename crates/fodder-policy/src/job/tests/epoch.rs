@@ -44,7 +44,7 @@ fn ranks_that_plan_differently_are_told() {
         assert!(text(jobs.begin(job, 1, 3, other, NOW)).contains("give the same seed or ids on every rank"));
     }
     assert!(text(jobs.begin(job, 2, 3, Order::Seed(5), NOW)).contains("no rank 2 in a job of 2 ranks"));
-    assert!(text(jobs.begin(job, 1, 2, Order::Seed(5), NOW)).contains("epoch 2 of job \"a\" is over"));
+    assert!(text(jobs.begin(job, 1, 1, Order::Seed(5), NOW)).contains("epoch 1 of job \"a\" is over"));
     let unplanned = jobs.next_batch(BatchRequest { job, epoch: 4, rank: 0, number: 0, count: 1 }, &|_| false, NOW);
     assert!(text(unplanned).contains("epoch 4 of job \"a\" has not begun"));
 }

@@ -78,13 +78,13 @@ fn a_job_that_leaves_drops_what_it_was_not_given() {
     let job = started(&mut jobs, "a", 2);
     let mut given = batch(&mut jobs, job, 0, 0, 10).0;
     given.extend(batch(&mut jobs, job, 1, 0, 7).0);
-    let gone = jobs.leave(job).unwrap();
+    let gone = jobs.leave(job, NOW).unwrap();
     let (kind, mut left) = plan_of(&gone.effects[0]);
     assert_eq!(kind, "dropped");
     left.extend(given);
     left.sort_unstable();
     assert!(left.into_iter().eq(0..100));
-    assert!(matches!(jobs.leave(job), Err(Error::NotFound(_))));
+    assert!(matches!(jobs.leave(job, NOW), Err(Error::NotFound(_))));
     assert_eq!(jobs.find("a"), None);
 }
 
@@ -109,7 +109,7 @@ fn ranks_of_the_run_before_a_resume_take_nobody_with_them() {
     let job = started(&mut jobs, "a", 2);
     jobs.leave_rank(job, 0, NOW).unwrap();
     let checkpoint = jobs.checkpoint(job).unwrap();
-    let request = Resume { job, checkpoint: &checkpoint, world: 2, rank: Some(0), ids: None };
+    let request = Resume { attempt: 0, job, checkpoint: &checkpoint, world: 2, rank: Some(0), ids: None };
     let resumed = jobs.resume(request, NOW).unwrap().job;
     assert!(matches!(jobs.leave_rank(job, 1, NOW), Err(Error::Conflict(_))));
     assert_eq!(jobs.leave_rank(resumed, 1, NOW), Ok(None));
@@ -162,7 +162,7 @@ fn a_job_cannot_report_for_another_and_its_scores_leave_with_it() {
     jobs.apply_scores(a, NOW).unwrap();
     jobs.apply_scores(b, NOW).unwrap();
     assert_eq!(jobs.take_scores(NOW).unwrap().combine()[..2], [0.75, 0.75]);
-    jobs.leave(b).unwrap();
+    jobs.leave(b, NOW).unwrap();
     assert!(matches!(jobs.report_scores(b, Scores::Dense(&[]), NOW), Err(Error::NotFound(_))));
     assert_eq!(jobs.take_scores(NOW).unwrap().combine()[..2], [0.5, 1.0]);
 }

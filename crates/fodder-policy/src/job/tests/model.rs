@@ -153,7 +153,7 @@ proptest! {
                 Step::Save => my.saved = Some((jobs.checkpoint(id).unwrap(), my.epoch, my.consumed())),
                 Step::Resume { world } => {
                     let Some((checkpoint, epoch, base)) = my.saved.clone() else { continue };
-                    let request = Resume { job: id, rank: None, world, checkpoint: &checkpoint, ids: None };
+                    let request = Resume { job: id, rank: None, world, attempt: 0, checkpoint: &checkpoint, ids: None };
                     let resumed = jobs.resume(request, NOW).unwrap();
                     prop_assert_eq!((resumed.epoch, resumed.left), (epoch, ITEMS - base.len() as u32));
                     my.world = world;
@@ -161,7 +161,7 @@ proptest! {
                     (0..world).for_each(|rank| drop(jobs.begin(resumed.job, rank, epoch, order.clone(), NOW).unwrap()));
                 }
                 Step::Leave => {
-                    let gone = jobs.leave(id).unwrap();
+                    let gone = jobs.leave(id, NOW).unwrap();
                     let dropped: BTreeSet<u32> = gone.effects.iter().flat_map(|effect| plan_of(effect).1).collect();
                     prop_assert!(dropped.into_iter().eq((0..ITEMS).filter(|id| !my.given().contains(id))));
                     *my = Known::default();

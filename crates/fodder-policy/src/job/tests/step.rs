@@ -56,7 +56,7 @@ fn a_job_that_is_too_far_ahead_waits_for_the_one_behind() {
     batch(&mut jobs, slow, 0, 0, 10);
     batch(&mut jobs, fast, 0, 2, 10);
     assert_eq!(ask(&mut jobs, fast, 0, 3, 10), Ok(Answer::Wait { behind: slow }));
-    jobs.leave(slow).unwrap();
+    jobs.leave(slow, NOW).unwrap();
     batch(&mut jobs, fast, 0, 3, 10);
 }
 
@@ -71,7 +71,7 @@ fn a_job_waits_for_the_one_behind_when_what_is_staged_has_too_many_bytes() {
     batch(&mut jobs, slow, 0, 0, 10);
     batch(&mut jobs, fast, 0, 2, 10);
     assert_eq!(ask(&mut jobs, fast, 0, 3, 1), Ok(Answer::Wait { behind: slow }));
-    jobs.leave(slow).unwrap();
+    jobs.leave(slow, NOW).unwrap();
     batch(&mut jobs, fast, 0, 3, 10);
 }
 
@@ -100,7 +100,7 @@ fn what_a_vanished_job_did_not_take_is_released() {
     expected.sort_unstable();
     assert_eq!(released, expected);
     assert!(!batch(&mut jobs, a, 0, 1, 10).1.iter().any(|effect| matches!(effect, Effect::Stage(_))));
-    jobs.leave(a).unwrap();
+    jobs.leave(a, NOW).unwrap();
     assert!(jobs.groups.is_empty(), "a group ends with its last job");
 }
 
@@ -111,7 +111,7 @@ fn a_job_that_goes_back_has_items_staged_for_it_again() {
     let start = jobs.checkpoint(b).unwrap();
     (0..2).for_each(|number| drop(batch(&mut jobs, a, 0, number, 10)));
     (0..2).for_each(|number| drop(batch(&mut jobs, b, 0, number, 10)));
-    jobs.resume(Resume { job: b, rank: None, world: 1, checkpoint: &start, ids: None }, NOW).unwrap();
+    jobs.resume(Resume { attempt: 0, job: b, rank: None, world: 1, checkpoint: &start, ids: None }, NOW).unwrap();
     let (items, effects) = batch(&mut jobs, a, 0, 2, 10);
     let staged = effects.iter().filter(|effect| matches!(effect, Effect::Stage(_))).count();
     assert_eq!((items.len(), staged), (10, 10));

@@ -238,8 +238,10 @@ pub(in crate::rest) async fn resume(
 ) -> Result<Json<ResumedView>, Problem> {
     let (dataset, job) = named(&app, path)?;
     let Query(Ranks { world, rank }) = ranks?;
-    let resumed =
-        aside(move || dataset.jobs().resume(Resume { job, rank, world, checkpoint: &checkpoint, ids: None })).await?;
+    let resumed = aside(move || {
+        dataset.jobs().resume(Resume { job, rank, world, attempt: 0, checkpoint: &checkpoint, ids: None })
+    })
+    .await?;
     let (job, snapshot) = (resumed.job.to_string(), resumed.snapshot.to_string());
     Ok(Json(ResumedView { job, snapshot, epoch: resumed.epoch, left: resumed.left }))
 }
