@@ -41,6 +41,9 @@ pub struct ClusterConfig {
     /// How long a node may be silent before the others go on without it.
     #[serde(with = "crate::node::human_duration")]
     pub unreachable_after: Duration,
+    /// How long another node may take to say a first word when it is asked for bytes; then the origin is asked.
+    #[serde(with = "crate::node::human_duration")]
+    pub patience: Duration,
     /// Where it gossips. None: port 18282 where its gRPC listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gossip: Option<SocketAddr>,
@@ -77,6 +80,7 @@ impl Default for ClusterConfig {
             replicas: 1,
             heartbeat: Duration::from_secs(1),
             unreachable_after: Duration::from_secs(5),
+            patience: super::Patience::default().first_word,
             gossip: None,
             etcd_prefix: "/fodder/members/".into(),
             token_file: None,
@@ -87,6 +91,9 @@ impl Default for ClusterConfig {
 
 /// The most nodes that may keep the same bytes.
 const MAX_REPLICAS: u32 = 16;
+
+/// Any machine is that slow at times.
+const MIN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The shortest time between two heartbeats.
 const MIN_HEARTBEAT: Duration = Duration::from_millis(20);
@@ -124,6 +131,10 @@ impl ClusterConfig {
                  certificates, or choose the membership `fixed` or `etcd`"
                     .into(),
             ));
+        }
+        if self.patience < MIN_PATIENCE {
+            let text = "a patience below 100ms: every node would be taken for a dead one";
+            return Err(Error::Invalid(text.into()));
         }
         if !(1..=MAX_REPLICAS).contains(&self.replicas) {
             return Err(Error::Invalid(format!("{} replicas: choose between 1 and {MAX_REPLICAS}", self.replicas)));

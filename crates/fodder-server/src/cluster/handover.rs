@@ -6,7 +6,10 @@
 use super::{peer::Failure, peering::Peering};
 use fodder_core::{Engine, engine::peer::Wanted};
 use futures::{StreamExt, stream};
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Offers under way at a time.
 const OFFERS: usize = 4;
@@ -31,7 +34,35 @@ pub enum Offer {
     OwnedBefore,
 }
 
+/// How soon what was not taken is offered again, at first and at most: a new owner takes nothing before it has heard that it
+/// is one.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How long nothing more may be taken before this node stops offering.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
 impl Peering {
+    /// Hands over everything that others own, of a node that has said that it goes: until they have all of it, or for some
+    /// time take no more, or there is nobody else.
+    pub async fn hand_over_all(self: &Arc<Self>, engine: &Engine) -> Handover {
+        let (mut least, mut wait, mut since) = (u64::MAX, AGAIN.0, Instant::now());
+        loop {
+            // Its own word reaches its own view by the same way as all others do.
+            let is_late = since.elapsed() > GIVE_UP;
+            if is_late || self.view().share(self.me()) == 0.0 {
+                let done = self.hand_over(engine, Offer::All).await;
+                if done.left == 0 || is_late || self.view().is_alone() {
+                    return done;
+                }
+                if done.left < least {
+                    (least, wait, since) = (done.left, AGAIN.0, Instant::now());
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(AGAIN.1);
+        }
+    }
+
     /// Offers what is held here and owned elsewhere to its owners. What they have already costs a word.
     pub async fn hand_over(self: &Arc<Self>, engine: &Engine, offer: Offer) -> Handover {
         let mut done = Handover::default();

@@ -43,6 +43,17 @@ pub struct Patience {
     pub hand_over: Duration,
 }
 
+impl Patience {
+    /// All steps as long as they are by default, measured by how long a first word may take.
+    pub fn with_first_word(first_word: Duration) -> Self {
+        let all = Self::default();
+        let stretch = |step: Duration| step.mul_f64(first_word.as_secs_f64() / all.first_word.as_secs_f64());
+        let (connect, hedge, progress) = (stretch(all.connect), stretch(all.hedge), stretch(all.progress));
+        let coming = all.coming.max(progress);
+        Self { connect, hedge, first_word, progress, coming, ..all }
+    }
+}
+
 impl Default for Patience {
     fn default() -> Self {
         Self {

@@ -136,7 +136,8 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     if let Some(gossip) = joined.gossip {
         print_line(&format!("gossip {gossip}"));
     }
-    let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, trust, Patience::default());
+    let patience = Patience::with_first_word(config.cluster.patience);
+    let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, trust, patience);
     engine.join(Arc::clone(&peering) as _);
     node.info().state.share(Arc::clone(&peering));
     tokio::spawn(peering.follow(Arc::clone(engine), joined.membership.members()));

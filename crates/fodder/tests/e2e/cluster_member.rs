@@ -1,6 +1,6 @@
 //! Nodes that find each other, as real processes.
 
-use crate::program::{Node, fodder, run, wait_for};
+use crate::program::{Data, Node, fodder, run, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
@@ -160,6 +160,41 @@ fn icaches_two_nodes_and_one_etcd_become_a_cluster() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains(&format!("\"nodes\":[\"{}\",\"{}\"]", ip(1), ip(2))), "{answer}");
     }
+}
+
+#[test]
+fn nodes_find_each_other_by_etcd_with_flags_alone_and_share_their_caches() {
+    let (dir, data) = (TempDir::new().unwrap(), Data::new());
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    let ip = format!("127.{}.{high}.19", low.max(1));
+    let Some(_etcd) = etcd(dir.path(), &ip) else {
+        println!(
+            "SKIPPED nodes_find_each_other_by_etcd_with_flags_alone_and_share_their_caches: there is no etcd here"
+        );
+        return;
+    };
+    let join = |name| {
+        let args = [data.path(), "--name", "pets", "--membership", "etcd", "--join", &ip];
+        start(dir.path(), name, TOKEN, &args)
+    };
+    let (a, b, c) = (join("a"), join("b"), join("c"));
+    let stranger =
+        start(dir.path(), "x", "another word, which they do not know", &["--membership", "etcd", "--join", &ip]);
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+    assert_eq!(states(&stranger), ["zone-x serving"]);
+    a.client(&["warm", "pets"]).good();
+    for (path, bytes) in &data.files {
+        assert_eq!(&b.client(&["get", "pets", path]).good().stdout, bytes);
+    }
+    let origin = |node: &Node| node.status()["datasets"][0]["stats"]["bytes_from_origin"].as_u64().unwrap();
+    let all: usize = data.files.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!([&a, &b, &c].map(origin).iter().sum::<u64>(), all as u64, "each byte once");
+    drop(c);
+    all_see(&[&a, &b], &["zone-a serving", "zone-b serving", "zone-c unreachable"]);
+    let c = join("c");
+    all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
+    assert_eq!(c.stop(), 0);
+    all_see(&[&a, &b], &["zone-a serving", "zone-b serving"]);
 }
 
 #[test]

@@ -5,24 +5,18 @@ use super::word::{OTHERS_TOLD, Unbelieved, opened, sealed};
 use crate::{
     NodeInfo,
     cluster::{
-        Offer, cluster_status,
+        cluster_status,
         tls::{Caller, Vouched},
     },
     grpc::refuse,
 };
 use fodder_api::v1::{self, cluster_server};
 use fodder_core::{Engine, Error};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 /// The largest word taken.
 const MAX_BYTES: usize = 64 << 10;
-
-/// How long the members are given to hear that this node drains.
-const HEARD: Duration = Duration::from_secs(3);
-
-/// How often owners that would not take something are asked again.
-const ROUNDS: u32 = 10;
 
 /// The service.
 pub(crate) struct Door {
@@ -62,14 +56,7 @@ impl cluster_server::Cluster for Door {
         let joined = self.info.state.cluster().ok_or_else(alone)?;
         let peering = self.info.state.peering().ok_or_else(alone)?;
         joined.membership.announce(State::Draining).await;
-        let mut handed = Default::default();
-        for _ in 0..ROUNDS {
-            tokio::time::sleep(HEARD).await;
-            handed = peering.hand_over(&self.engine, Offer::All).await;
-            if handed.left == 0 {
-                break;
-            }
-        }
+        let handed = peering.hand_over_all(&self.engine).await;
         Ok(Response::new(v1::DrainReply { taken: handed.taken, taken_bytes: handed.bytes, left: handed.left }))
     }
 

@@ -2,6 +2,7 @@
 //! so it is for the largest clusters.
 //!
 //! etcd going away stops nothing: what was seen stays, and members are asked directly whether they live until it is back.
+//! So is one whose lease ran out while etcd is there: it may be cut off from etcd alone, and answers all the same.
 
 mod session;
 
@@ -71,7 +72,8 @@ impl Shared {
             for server in &servers {
                 let board = Arc::clone(&self.board);
                 let address = server.to_string();
-                let opened = Session::open(&address, &self.prefix, &self.terms, board);
+                let prober = Arc::clone(&self.prober);
+                let opened = Session::open(&address, &self.prefix, &self.terms, board, prober);
                 let error = match self.asking_meanwhile(opened).await {
                     Ok(mut session) => {
                         tracing::info!(%server, "etcd is there");

@@ -58,8 +58,21 @@ impl Prober {
         for address in self.addresses(seeds) {
             let Some(client) = self.begin(&address) else { continue };
             let prober = Arc::clone(self);
-            tasks.spawn(async move { prober.ask(&address, client).await });
+            tasks.spawn(async move {
+                prober.ask(&address, client).await;
+            });
         }
+    }
+
+    /// Asks the member at an address whether it lives; `silent` is done if it does not answer.
+    pub(super) fn ask_one(self: &Arc<Self>, id: NodeId, address: String, silent: impl FnOnce() + Send + 'static) {
+        let Some(client) = self.begin(&address) else { return };
+        let prober = Arc::clone(self);
+        tokio::spawn(async move {
+            if prober.ask(&address, client).await != Some(id) {
+                silent();
+            }
+        });
     }
 
     /// Tells everybody known, and waits until they have answered or are late.
@@ -101,7 +114,8 @@ impl Prober {
         (!std::mem::replace(&mut line.under_way, true)).then(|| line.client.clone())
     }
 
-    async fn ask(&self, address: &str, mut client: ClusterClient<Channel>) {
+    /// Asks, and says who answered.
+    async fn ask(&self, address: &str, mut client: ClusterClient<Channel>) -> Option<NodeId> {
         let asked = Instant::now();
         let message = sealed(self.board.tell(OTHERS_TOLD), &self.seal);
         let answer = tokio::time::timeout(DEADLINE, client.hello(message)).await;
@@ -112,16 +126,19 @@ impl Prober {
         };
         match words {
             Ok(words) => {
+                let who = words.first().map(|member: &Member| member.id);
                 if let Some(line) = self.lines.lock().get_mut(address) {
                     line.under_way = false;
-                    line.who = words.first().map(|member: &Member| member.id);
+                    line.who = who;
                 }
                 self.board.answered(words, asked.elapsed());
+                who
             }
             Err(error) => {
                 // The next call gets a new connection: one whose link was cut for long wakes up long after it is healed.
                 self.lines.lock().remove(address);
                 tracing::debug!(address, error, "a member did not answer");
+                None
             }
         }
     }

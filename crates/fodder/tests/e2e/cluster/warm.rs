@@ -12,31 +12,22 @@ fn last(text: &str) -> Value {
     serde_json::from_str(text.lines().last().unwrap()).unwrap()
 }
 
-/// How often each object was fetched since this was last asked.
-fn fetched(fleet: &Fleet) -> Vec<usize> {
-    let mut counts = vec![0; fleet.contents.len()];
-    for seen in fleet.server.take_seen().into_iter().filter(|seen| seen.method == "GET" && !seen.key.is_empty()) {
-        counts[seen.key.parse::<usize>().unwrap()] += 1;
-    }
-    counts
-}
-
 #[test]
 fn one_command_warms_all_nodes_and_each_object_leaves_the_origin_once() {
     let objects = 120;
     let fleet = Fleet::new(3, objects, objects * BYTES * 2 / 3);
-    fetched(&fleet);
+    fleet.fetched();
     let node = fleet.nodes[1].as_ref().unwrap();
     let done = last(&node.client(&["warm", "world", "--json"]).good().text());
     assert_eq!((&done["complete"], &done["files_there"]), (&true.into(), &objects.into()), "{done}");
     let nodes = done["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 3, "{done}");
     assert!(nodes.iter().all(|node| node["files"].as_u64().unwrap() > 0 && node["files"] == node["files_there"]));
-    assert!(fetched(&fleet).iter().all(|count| *count == 1), "one read of each object at the origin");
+    assert!(fleet.fetched().iter().all(|count| *count == 1), "one read of each object at the origin");
     let text = fleet.nodes[0].as_ref().unwrap().client(&["warm", "world"]).good().text();
     assert!(text.contains("complete: 120 files") && text.contains("on 3 nodes"), "{text}");
     fleet.epoch(1);
-    assert!(fetched(&fleet).iter().all(|count| *count == 0), "everything is with the nodes");
+    assert!(fleet.fetched().iter().all(|count| *count == 0), "everything is with the nodes");
 }
 
 #[test]
@@ -57,21 +48,20 @@ fn a_node_that_is_killed_while_all_warm_is_made_up_for_by_the_others() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{done}");
     assert_eq!((&done["complete"], &done["files_there"]), (&true.into(), &objects.into()), "{done}");
     assert_eq!(done["nodes"].as_array().unwrap().len(), 2, "{done}");
-    fetched(&fleet);
-    fleet.nodes.truncate(2);
+    fleet.fetched();
     fleet.epoch(1);
-    assert!(fetched(&fleet).iter().all(|count| *count == 0), "everything is with the two that are left");
+    assert!(fleet.fetched().iter().all(|count| *count == 0), "everything is with the two that are left");
 }
 
 #[test]
 fn all_of_it_is_brought_to_one_node_if_that_is_wanted() {
     let objects = 80;
     let fleet = Fleet::new(2, objects, objects * (BYTES + 16384));
-    fetched(&fleet);
+    fleet.fetched();
     let node = fleet.nodes[0].as_ref().unwrap();
     let done = last(&node.client(&["warm", "world", "--json", "--this-node"]).good().text());
     assert_eq!((&done["complete"], &done["files_there"]), (&true.into(), &objects.into()), "{done}");
     assert!(done["nodes"].as_array().unwrap().is_empty(), "{done}");
     assert!(node.status()["datasets"][0]["cached_bytes"].as_u64().unwrap() >= fleet.bytes());
-    assert!(fetched(&fleet).iter().all(|count| *count == 1), "one read of each object at the origin");
+    assert!(fleet.fetched().iter().all(|count| *count == 1), "one read of each object at the origin");
 }

@@ -3,6 +3,7 @@
 use crate::cluster::membership::{
     Incarnation, NodeId, Seal, Terms,
     board::Board,
+    probe::Prober,
     word::{opened, sealed},
 };
 use fodder_api::{
@@ -41,12 +42,21 @@ pub(super) struct Session {
     board: Arc<Board>,
     /// Whose keys are there.
     living: BTreeMap<Vec<u8>, (NodeId, Incarnation)>,
+    /// Whose keys were there: they are asked directly.
+    doubted: BTreeMap<NodeId, Incarnation>,
+    prober: Arc<Prober>,
     interval: Duration,
 }
 
 impl Session {
     /// Connects, takes a lease, writes this node's key and reads those of the others; or says why not.
-    pub(super) async fn open(server: &str, prefix: &str, terms: &Terms, board: Arc<Board>) -> Result<Self, String> {
+    pub(super) async fn open(
+        server: &str,
+        prefix: &str,
+        terms: &Terms,
+        board: Arc<Board>,
+        prober: Arc<Prober>,
+    ) -> Result<Self, String> {
         let endpoint = Endpoint::from_shared(format!("http://{server}")).map_err(|error| error.to_string())?;
         let endpoint = endpoint.connect_timeout(DEADLINE).timeout(DEADLINE);
         let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
@@ -63,6 +73,8 @@ impl Session {
             seal: terms.seal.clone(),
             board,
             living: BTreeMap::new(),
+            doubted: BTreeMap::new(),
+            prober,
             interval: terms.interval,
         };
         session.put().await?;
@@ -123,6 +135,7 @@ impl Session {
                     if last_kept.elapsed() <= self.ttl {
                         self.board.vouch(self.living.values().copied());
                     }
+                    self.ask_doubted();
                     self.board.pass();
                 }
                 () = news.notified() => self.put().await?,
@@ -170,14 +183,27 @@ impl Session {
         }
         let life = (member.id, member.incarnation);
         self.living.insert(kv.key.to_vec(), life);
+        self.doubted.remove(&life.0);
         self.board.told(vec![member]);
         self.board.vouch([life]);
     }
 
-    /// A key is gone: its lease ran out, or was given back.
+    /// A key is gone: its lease ran out, or was given back. Its member is asked before it is called silent.
     fn miss(&mut self, kv: &KeyValue) {
         if let Some((id, incarnation)) = self.living.remove(kv.key.as_ref()) {
-            self.board.miss(id, incarnation);
+            self.doubted.insert(id, incarnation);
+            self.ask_doubted();
+        }
+    }
+
+    /// Asks those who have no key any more whether they live. That others may see them otherwise costs a fetch too many.
+    fn ask_doubted(&mut self) {
+        let members = self.board.members().borrow().clone();
+        self.doubted.retain(|id, _| members.get(*id).is_some());
+        for (id, incarnation) in self.doubted.clone() {
+            let Some(seen) = members.get(id) else { continue };
+            let board = Arc::clone(&self.board);
+            self.prober.ask_one(id, seen.member.address.clone(), move || board.miss(id, incarnation));
         }
     }
 

@@ -108,6 +108,60 @@ async fn junk_at_the_gossip_port_does_no_harm() {
     all_see(&[&first, &second], &["1 joining", "2 joining"]).await;
 }
 
+/// Passes connections on to an address, until it is told to cut them.
+async fn passage(to: std::net::SocketAddr) -> (std::net::SocketAddr, tokio_util::sync::CancellationToken) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, cut) = (listener.local_addr().unwrap(), tokio_util::sync::CancellationToken::new());
+    let stop = cut.clone();
+    tokio::spawn(cut.clone().run_until_cancelled_owned(async move {
+        while let Ok((mut here, _)) = listener.accept().await {
+            tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+                let mut there = tokio::net::TcpStream::connect(to).await?;
+                tokio::io::copy_bidirectional(&mut here, &mut there).await
+            }));
+        }
+    }));
+    (address, cut)
+}
+
+/// How many members have a key at etcd.
+async fn keys_at(server: std::net::SocketAddr) -> usize {
+    use fodder_api::etcd::{RangeRequest, kv_client::KvClient};
+    let mut client = KvClient::connect(format!("http://{server}")).await.unwrap();
+    let (key, range_end) = ("/test/members/".into(), "/test/members0".into());
+    client.range(RangeRequest { key, range_end, limit: 100 }).await.unwrap().into_inner().kvs.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_cut_off_from_etcd_alone_is_still_a_member_for_those_who_reach_it() {
+    let Some((server, way)) = with_etcd("one_that_is_cut_off_from_etcd_alone") else { return };
+    let (address, cut) = passage(server.address).await;
+    let first = Start::new(&way, 1, &[]).run().await;
+    let second = Start::new(&way, 2, &[]).run().await;
+    let third = Start::new(&Way::Etcd(address), 3, &[]).run().await;
+    for node in [&first, &second, &third] {
+        node.announce(State::Serving).await;
+    }
+    all_see(&[&first, &second, &third], &["1 serving", "2 serving", "3 serving"]).await;
+    cut.cancel();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while keys_at(server.address).await > 2 {
+        assert!(std::time::Instant::now() < deadline, "its lease does not run out");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // Twice as long as silence may last.
+    let until = std::time::Instant::now() + Duration::from_secs(4);
+    while std::time::Instant::now() < until {
+        assert_eq!(first.sees()[2], "3 serving");
+        assert_eq!(second.sees()[2], "3 serving");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    third.announce(State::Draining).await;
+    all_see(&[&first, &second, &third], &["1 serving", "2 serving", "3 draining"]).await;
+    drop(third);
+    all_see(&[&first, &second], &["1 serving", "2 serving", "3 unreachable"]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_going_away_stops_nothing_and_coming_back_heals() {
     let Some((server, way)) = with_etcd("etcd_going_away_stops_nothing_and_coming_back_heals") else { return };

@@ -1,0 +1,139 @@
+//! Under load: nodes are killed and restarted, and no read of the others fails.
+
+use super::{BYTES, Client, Fleet, Shape};
+use crate::program::wait_for;
+use fodder_api::frames::{Batch, FrameClient};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+#[test]
+fn a_node_that_is_killed_under_load_again_and_again_fails_no_read_of_the_others() {
+    const KILLS: u64 = 3;
+    // So little cache that most of what a node reads is another's, and enough that four hold all of it.
+    let shape = Shape { nodes: 5, objects: 500, bytes: 128 << 10, cache_bytes: 20 << 20, ..Shape::default() };
+    let mut fleet = Fleet::with(shape);
+    fleet.epoch(0);
+    let before = fleet.server.bytes_sent();
+    let (stop, reads, longest) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4], Mutex::new(Duration::ZERO));
+    let clients: Vec<_> = fleet.addresses[..4].to_vec();
+    let contents = fleet.contents.clone();
+    thread::scope(|scope| {
+        for (n, address) in clients.iter().enumerate() {
+            let (stop, reads, longest, contents) = (&stop, &reads, &longest, &contents);
+            scope.spawn(move || {
+                let mut rng = SmallRng::seed_from_u64(n as u64);
+                let mut client = FrameClient::connect(&address.parse().unwrap()).unwrap();
+                let handle = client.open("world", None).unwrap().handle;
+                let mut client = Client { client, handle, batch: Batch::new(), contents };
+                while !stop.load(SeqCst) {
+                    let began = Instant::now();
+                    client.read(rng.random_range(0..contents.len() as u64));
+                    let mut longest = longest.lock().unwrap();
+                    *longest = longest.max(began.elapsed());
+                    reads[n].fetch_add(1, SeqCst);
+                }
+            });
+        }
+        let read_on = || {
+            let goals: Vec<_> = reads.iter().map(|reads| reads.load(SeqCst) + 200).collect();
+            wait_for("the others to go on reading", || {
+                reads.iter().zip(&goals).all(|(reads, goal)| reads.load(SeqCst) >= *goal)
+            });
+        };
+        for _ in 0..KILLS {
+            read_on();
+            // Killed when dropped.
+            fleet.nodes[4] = None;
+            read_on();
+            fleet.start(4);
+            fleet.agree();
+        }
+        read_on();
+        stop.store(true, SeqCst);
+    });
+    let fetched = fleet.server.bytes_sent() - before;
+    println!("longest read {:?}; {fetched} bytes left the origin over {KILLS} deaths", longest.lock().unwrap());
+    // What the dead owned, each time, and a little for what two nodes fetch while they disagree about who is there.
+    let most = KILLS * fleet.bytes() / 5 * 3 / 2;
+    assert!(fetched <= most, "{fetched} of {} bytes left the origin again", fleet.bytes());
+    // Readers wait for what a dead node was sending and for a second that is asked beside it: under two seconds, by the
+    // deadlines (decision 0018). A busy machine adds its own: what is asserted is that nobody waits for anything else.
+    assert!(*longest.lock().unwrap() < Duration::from_secs(10), "a read took {:?}", longest.lock().unwrap());
+}
+
+#[test]
+fn all_nodes_are_restarted_one_after_the_other_under_load_and_no_read_fails() {
+    let objects = 120;
+    let mut fleet = Fleet::new(3, objects, objects * BYTES * 2 / 3);
+    fleet.epoch(0);
+    let before = fleet.server.bytes_sent();
+    let (addresses, contents) = (fleet.addresses.clone(), fleet.contents.clone());
+    let (stop, reads) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 3]);
+    // Which node may be away: only its own readers may lose their connection, and connect again.
+    let away = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        for (n, address) in addresses.iter().enumerate() {
+            let (stop, reads, away, contents) = (&stop, &reads, &away, &contents);
+            scope.spawn(move || {
+                let mut rng = SmallRng::seed_from_u64(n as u64);
+                while !stop.load(SeqCst) {
+                    let lost = read_until_lost(address, contents, &mut rng, stop, &reads[n]);
+                    let Err(error) = lost else { return };
+                    assert_eq!(away.load(SeqCst), n as u64, "node {n} was not away: {error}");
+                    thread::sleep(Duration::from_millis(10));
+                }
+            });
+        }
+        let read_on = |who: &[usize]| {
+            let goals: Vec<_> = who.iter().map(|n| reads[*n].load(SeqCst) + 100).collect();
+            wait_for("readers to go on", || who.iter().zip(&goals).all(|(n, goal)| reads[*n].load(SeqCst) >= *goal));
+        };
+        for n in 0..3 {
+            read_on(&[0, 1, 2]);
+            away.store(n as u64, SeqCst);
+            assert_eq!(fleet.nodes[n].take().unwrap().stop(), 0);
+            read_on(&[(n + 1) % 3, (n + 2) % 3]);
+            fleet.start(n);
+            fleet.agree();
+            read_on(&[0, 1, 2]);
+            away.store(u64::MAX, SeqCst);
+        }
+        stop.store(true, SeqCst);
+    });
+    let fetched = fleet.server.bytes_sent() - before;
+    println!("{fetched} of {} bytes left the origin again over three restarts", fleet.bytes());
+    assert!(fetched < fleet.bytes() * 2, "{fetched} of {} bytes left the origin again", fleet.bytes());
+}
+
+/// Reads at random; what comes must be right. An error is one of the connection.
+fn read_until_lost(
+    address: &str,
+    contents: &[Vec<u8>],
+    rng: &mut SmallRng,
+    stop: &AtomicBool,
+    reads: &AtomicU64,
+) -> Result<(), fodder_api::Error> {
+    let mut client = FrameClient::connect(&address.parse().unwrap())?;
+    let handle = client.open("world", None)?.handle;
+    let mut batch = Batch::new();
+    while !stop.load(SeqCst) {
+        let id = rng.random_range(0..contents.len() as u64);
+        client.get_items(handle, &[id], &mut batch)?;
+        let data = batch.iter().next().unwrap().data;
+        match data {
+            Ok(bytes) => assert!(bytes == contents[id as usize], "item {id} has the wrong bytes"),
+            // A node that ends says so of what it could not answer any more.
+            Err(error @ fodder_api::Error::Closed(_)) => return Err(error),
+            Err(error) => panic!("item {id}: {error}"),
+        }
+        reads.fetch_add(1, SeqCst);
+    }
+    Ok(())
+}
