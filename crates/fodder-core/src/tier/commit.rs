@@ -14,8 +14,6 @@ use std::{sync::Arc, time::Instant};
 /// A group is committed when so much is waiting, or the oldest of it has waited for the interval.
 const GROUP_BYTES: u64 = 64 << 20;
 const GROUP_RECORDS: usize = 4096;
-/// Writers wait when so much is not committed: it bounds what a crash leaves behind unknown.
-const MOST_WAITING_BYTES: u64 = super::core::UNKNOWN_BYTES / 2;
 /// Up to so many files are synced one by one; more are cheaper by syncing the file system.
 const FEW_FILES: usize = 16;
 /// The index is rewritten when it is this long and less than half of it is needed.
@@ -76,10 +74,10 @@ impl Queue {
         }
     }
 
-    /// Waits until there is room for more uncommitted bytes.
-    pub(super) fn wait_for_room(&self) {
+    /// Waits while more than `most` bytes are not committed: it bounds what a crash leaves behind unknown.
+    pub(super) fn wait_for_room(&self, most: u64) {
         let mut waiting = self.waiting.lock();
-        while waiting.bytes > MOST_WAITING_BYTES && waiting.stop.is_none() {
+        while waiting.bytes > most && waiting.stop.is_none() {
             self.done.wait(&mut waiting);
         }
     }

@@ -4,7 +4,7 @@
 //! the sweep looks at the announcements under the same lock under which it unlinks.
 
 use super::{
-    core::{Core, UNKNOWN_BYTES},
+    core::{Core, unknown_bytes},
     log::{self, Record, number},
     shelf::Shelf,
 };
@@ -67,7 +67,7 @@ impl Keeper {
                 keys.extend(dataset.files.keys().map(|&key| (key >> 64) as u64));
             }
             known.values_mut().for_each(|keys| keys.sort_unstable());
-            core.space.charge(UNKNOWN_BYTES);
+            core.space.charge(unknown_bytes(core.space.quota));
             core.keeper.push(Job::Unknown(known));
         }
         let keeper = core.clone();
@@ -173,7 +173,7 @@ fn run(core: &Arc<Core>) {
         match job {
             Job::Unknown(known) => {
                 sweep_unknown(core, &known, &stopping);
-                core.space.release(UNKNOWN_BYTES);
+                core.space.release(unknown_bytes(core.space.quota));
             }
             Job::Unclaimed { dataset, files, directories } => {
                 for (key, bytes) in files {

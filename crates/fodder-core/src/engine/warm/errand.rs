@@ -16,6 +16,7 @@ use crate::{
 };
 use futures::{TryStreamExt, stream};
 use std::{
+    collections::VecDeque,
     ops::Range,
     sync::{
         Arc,
@@ -25,6 +26,8 @@ use std::{
 
 /// Failures in a row after which an origin is given up.
 const GIVE_UP: usize = 64;
+/// Objects whose parts are brought in at the same time, if they have several.
+const ABREAST: usize = 4;
 
 /// One warming at work.
 pub(super) struct Errand {
@@ -86,7 +89,7 @@ impl Errand {
             allowed: max_bytes.unwrap_or(u64::MAX).saturating_sub(present.bytes_there),
             capacity: self.carrier.dataset.capacity_bytes().saturating_sub(present.bytes_there),
         };
-        let parts = self.chosen.walk().flat_map(|object| self.parts(object, &mut room));
+        let parts = abreast(self.chosen.walk().map(|object| self.parts(object, &mut room)));
         stream::iter(parts.map(Ok)).try_for_each_concurrent(workers, |part| self.carry(part)).await?;
         self.settle().await
     }
@@ -204,6 +207,22 @@ impl Errand {
     }
 }
 
+/// The parts of all objects, those of a few neighbours in turn: a file is written by one thread at a time.
+fn abreast<T>(objects: impl Iterator<Item = Vec<T>>) -> impl Iterator<Item = T> {
+    let (mut objects, mut open) = (objects.fuse(), VecDeque::new());
+    std::iter::from_fn(move || {
+        while open.len() < ABREAST
+            && let Some(parts) = objects.next()
+        {
+            open.extend(Some(parts.into_iter()).filter(|parts| parts.len() > 0));
+        }
+        let mut first = open.pop_front()?;
+        let part = first.next();
+        open.extend(Some(first).filter(|parts| parts.len() > 0));
+        part
+    })
+}
+
 /// What a look at the shelves found.
 #[derive(Debug, Default)]
 struct Found {
@@ -232,5 +251,17 @@ impl Dataset {
                  enlarge the cache or the quota, or make room with `fodder evict`"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_few_objects_come_in_turn_and_each_comes_once() {
+        let objects = [vec![10, 11, 12], vec![], vec![20], vec![30, 31], vec![40], vec![50, 51]];
+        let all: Vec<i32> = abreast(objects.into_iter()).collect();
+        assert_eq!(all, [10, 20, 30, 40, 11, 50, 31, 12, 51]);
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     Error, Result,
     id::PieceId,
     tier::{
+        core::unknown_bytes,
         files::{Kept, SEALED_MODE},
         log::Record,
         space::{self, Reservation, piece_len},
@@ -41,7 +42,7 @@ impl Shelf {
             return Err(Error::Internal(format!("piece {index} has {len} bytes and was given {given}")));
         }
         let crc = crc32c(parts);
-        self.core.queue.wait_for_room();
+        self.core.queue.wait_for_room(unknown_bytes(self.core.space.quota) / 2);
         let _changing = self.changing.read();
         if self.closed() {
             return Err(Error::Closed);
