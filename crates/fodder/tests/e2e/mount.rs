@@ -122,7 +122,12 @@ impl Mounted {
 
     /// Unmounts as a person does, and waits for the process.
     pub(crate) fn unmount(mut self) {
-        crate::program::run(fodder().arg("unmount").arg(&self.dir)).good();
+        // Programs that other tests start have this process's files open for a moment, before they become themselves.
+        wait_for("nobody to use the mount", || {
+            let unmounted = crate::program::run(fodder().arg("unmount").arg(&self.dir));
+            assert!(unmounted.code == 0 || unmounted.stderr.contains("is in use"), "{}", unmounted.stderr);
+            unmounted.code == 0
+        });
         let mut status = None;
         wait_for("the mount's process to end", || {
             status = self.child.try_wait().unwrap();
