@@ -30,6 +30,9 @@ const MAX_FLIGHTS: usize = 64;
 /// Bytes under way at a time.
 const MAX_FLIGHT_BYTES: u64 = 16 << 20;
 
+/// Items of more bytes come in several parts.
+const LARGE_BYTES: u64 = 1 << 20;
+
 /// After so many hits in a row, items are tried on the calling thread again.
 const WARM_RUN: u32 = 16;
 
@@ -199,7 +202,9 @@ impl Items {
             };
             let length = part.size - part.offset;
             let range = place.range.start + part.offset..place.range.end;
-            if length > Dataset::MAX_READ_BYTES {
+            // The last one, if it is large, is sent on as it comes.
+            let is_last = self.next + 1 == self.list.len();
+            if length > Dataset::MAX_READ_BYTES || length > LARGE_BYTES && is_last && self.flights.is_empty() {
                 if self.flights.is_empty() {
                     self.stream = Some((part, self.dataset.read_stream(place.object, range)));
                 }

@@ -6,7 +6,7 @@ use super::{
     hold::Reason,
     job::Note,
     peer::Supply,
-    segment::{Chunk, Incoming, Receive},
+    segment::{Incoming, Receive},
     space::{Place, Room},
 };
 use crate::{
@@ -94,16 +94,12 @@ impl Dataset {
         let fetching = self.meter.fetch();
         let mut supply = Supply::open(self, flight).await?;
         fetching.answered();
-        let mut chunk = Chunk::default();
         for index in 0..flight.len() {
             let range = flight.segment_range(index);
             let len = (range.end - range.start) as usize;
             let mut incoming = Incoming::new(len, permit.split(len as u64), receive);
             while !incoming.is_complete() {
-                if chunk.is_empty() {
-                    chunk = supply.next().await?.into();
-                }
-                incoming.take(&mut chunk);
+                supply.bring(&mut incoming).await?;
             }
             let segment = incoming.finish();
             flight.publish(index, segment.clone());

@@ -16,8 +16,6 @@ use crate::{
     id::{FileKey, ObjectSlot, PieceId},
 };
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures::stream::BoxStream;
 use std::{fmt, ops::Range, sync::Arc};
 
 /// What is placed together: neighbouring pieces, so many bytes of an object. Every size of a piece divides it.
@@ -54,13 +52,19 @@ pub enum Role {
     Guest,
 }
 
+/// Bytes on their way from a peer. They may end early.
+#[async_trait]
+pub trait Given: Send {
+    /// Puts the next bytes to the front of `buffer`, compared with the sender's checksums; how many. 0: there are no more.
+    async fn next(&mut self, buffer: &mut [u8]) -> Result<usize>;
+}
+
 /// The other nodes of a cluster.
 #[async_trait]
 pub trait Peers: fmt::Debug + Send + Sync {
     /// Asks whoever has these bytes or fetches them for all, if that is another node and it can be asked; of what this
-    /// node owns, whoever may still have it from before. What comes has been compared with the sender's checksums, and
-    /// may end early. None: ask the origin.
-    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>>;
+    /// node owns, whoever may still have it from before. None: ask the origin.
+    async fn read(&self, wanted: Wanted) -> Option<Box<dyn Given>>;
 
     /// What this node is to an object's bytes at an offset.
     fn role(&self, key: FileKey, offset: u64) -> Role;

@@ -73,14 +73,27 @@ impl Incoming {
         if self.receive == Receive::InPlace && chunk.large && self.gathered.is_none() {
             let permit = Arc::new(self.permit.split(len as u64));
             self.parts.push(permit.pays_for(chunk.rest.split_to(len)));
+            self.missing -= len;
         } else {
-            let missing = self.missing;
-            let buffer = || (self.permit.split(missing as u64).buffer(missing), 0);
-            let (buffer, filled) = self.gathered.get_or_insert_with(buffer);
-            chunk.rest.copy_to_slice(&mut buffer.as_mut()[*filled..*filled + len]);
-            *filled += len;
+            chunk.rest.copy_to_slice(&mut self.room()[..len]);
+            self.filled(len);
         }
-        self.missing -= len;
+    }
+
+    /// Where what is missing may be put.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        let missing = self.missing;
+        let buffer = || (self.permit.split(missing as u64).buffer(missing), 0);
+        let (buffer, filled) = self.gathered.get_or_insert_with(buffer);
+        &mut buffer.as_mut()[*filled..]
+    }
+
+    /// So much was put there.
+    pub(super) fn filled(&mut self, len: usize) {
+        if let Some((_, filled)) = &mut self.gathered {
+            *filled += len;
+            self.missing -= len;
+        }
     }
 
     /// The segment, once it is complete.

@@ -7,24 +7,40 @@ use fodder_core::{
     Dataset, Error, Result,
     engine::{
         Source,
-        peer::{Asked, Peers, Role, Wanted},
+        peer::{Asked, Given, Peers, Role, Wanted},
     },
     id::FileKey,
 };
 use fodder_policy::Policy;
-use futures::{
-    StreamExt, TryStreamExt,
-    stream::{self, BoxStream},
-};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use futures::TryStreamExt;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
 };
 
 const MIB: usize = 1 << 20;
 
 /// What the only other node does when it is asked.
 type Answer = Box<dyn Fn(&Wanted) -> Option<Vec<Result<Bytes>>> + Send + Sync>;
+
+/// What it sends, one after the other.
+struct Sent(VecDeque<Result<Bytes>>);
+
+#[async_trait]
+impl Given for Sent {
+    async fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let Some(mut bytes) = self.0.pop_front().transpose()? else { return Ok(0) };
+        let taken = bytes.split_to(bytes.len().min(buffer.len()));
+        buffer[..taken.len()].copy_from_slice(&taken);
+        if !bytes.is_empty() {
+            self.0.push_front(Ok(bytes));
+        }
+        Ok(taken.len())
+    }
+}
 
 /// One other node, which owns the objects whose keys are even.
 struct Other {
@@ -41,12 +57,12 @@ impl std::fmt::Debug for Other {
 
 #[async_trait]
 impl Peers for Other {
-    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>> {
+    async fn read(&self, wanted: Wanted) -> Option<Box<dyn Given>> {
         if wanted.for_peer || self.role(wanted.key, wanted.range.start) == Role::Owner {
             return None;
         }
         self.asked.fetch_add(1, SeqCst);
-        Some(stream::iter((self.answer)(&wanted)?).boxed())
+        Some(Box::new(Sent((self.answer)(&wanted)?.into())))
     }
 
     fn role(&self, key: FileKey, _offset: u64) -> Role {
@@ -188,7 +204,7 @@ struct Stuck(AtomicUsize);
 
 #[async_trait]
 impl Peers for Stuck {
-    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>> {
+    async fn read(&self, wanted: Wanted) -> Option<Box<dyn Given>> {
         if wanted.for_peer {
             return None;
         }

@@ -8,17 +8,12 @@ use super::{
 };
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use bytes::Bytes;
 use fodder_api::v1::{PeerMessage, PeerReply};
 use fodder_core::{
-    Result,
-    engine::peer::{Peers, Role, Wanted},
+    engine::peer::{self, Peers, Role, Wanted},
     id::FileKey,
 };
-use futures::{
-    StreamExt,
-    stream::{BoxStream, FuturesUnordered},
-};
+use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use std::{
     sync::Arc,
@@ -203,7 +198,7 @@ impl Peering {
 
 #[async_trait]
 impl Peers for Peering {
-    async fn read(&self, wanted: Wanted) -> Option<BoxStream<'static, Result<Bytes>>> {
+    async fn read(&self, wanted: Wanted) -> Option<Box<dyn peer::Given>> {
         let view = self.view.load_full();
         let asks = view.whom_to_ask(wanted.key, wanted.range.start, wanted.for_peer, self.ways.now());
         if asks.is_empty() {
@@ -211,7 +206,7 @@ impl Peers for Peering {
         }
         let limit = self.ways.patience.first_word + self.ways.patience.hedge;
         let given = timeout(limit, self.ask(asks, &wanted)).await.ok().flatten();
-        given.map(Given::into_stream)
+        given.map(|given| Box::new(given) as _)
     }
 
     fn role(&self, key: FileKey, offset: u64) -> Role {

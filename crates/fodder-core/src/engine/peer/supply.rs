@@ -1,14 +1,21 @@
 //! Where the bytes of one flight come from: a peer as far as it brings them, the origin for the rest.
 
-use super::Wanted;
+use super::{Given, Wanted};
 use crate::{
     Error, Result,
-    engine::{Dataset, flight::Flight},
+    engine::{
+        Dataset,
+        flight::Flight,
+        segment::{Chunk, Incoming},
+    },
     id::{FileKey, Version},
 };
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
-use std::{ops::Range, sync::atomic::Ordering::Relaxed};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// What a flight reads from.
 pub(in crate::engine) struct Supply<'a> {
@@ -18,8 +25,15 @@ pub(in crate::engine) struct Supply<'a> {
     version: Version,
     /// What has not come yet.
     rest: Range<u64>,
-    body: BoxStream<'static, Result<Bytes>>,
-    by_peer: bool,
+    body: Body,
+}
+
+/// What comes.
+enum Body {
+    /// From a peer.
+    Given(Box<dyn Given>),
+    /// From the origin, and what has come of it and was not taken.
+    Fetched(BoxStream<'static, Result<Bytes>>, Chunk),
 }
 
 impl<'a> Supply<'a> {
@@ -30,47 +44,59 @@ impl<'a> Supply<'a> {
         let (key, object_bytes) = (objects.key(flight.object), objects.size(flight.object));
         let rest = flight.range.clone();
         let given = dataset.ask_peers(flight, &path, (key, object_bytes)).await;
-        let by_peer = given.is_some();
         let body = match given {
-            Some(body) => body,
-            None => {
-                flight.asks_origin();
-                dataset.ask_origin(&path, &version, rest.clone()).await?
-            }
+            Some(given) => Body::Given(given),
+            None => dataset.ask_origin(flight, &path, &version, rest.clone()).await?,
         };
-        Ok(Self { dataset, flight, path, version, rest, body, by_peer })
+        Ok(Self { dataset, flight, path, version, rest, body })
     }
 
-    /// The next bytes: some, until all have come.
-    pub(in crate::engine) async fn next(&mut self) -> Result<Bytes> {
+    /// Brings the next bytes of a segment: some, and never more than it misses.
+    pub(in crate::engine) async fn bring(&mut self, incoming: &mut Incoming) -> Result<()> {
         loop {
             let left = self.rest.end - self.rest.start;
-            match self.body.next().await {
-                Some(Ok(chunk)) if chunk.is_empty() => {}
-                Some(Ok(chunk)) if chunk.len() as u64 <= left => {
-                    let (bytes, counters) = (chunk.len() as u64, &self.dataset.counters);
-                    let counter = if self.by_peer { &counters.bytes_from_peers } else { &counters.bytes_from_origin };
-                    counter.fetch_add(bytes, Relaxed);
-                    self.flight.came_from(self.by_peer);
-                    self.rest.start += bytes;
-                    return Ok(chunk);
+            match &mut self.body {
+                Body::Given(given) => match given.next(incoming.room()).await {
+                    Ok(bytes) if bytes > 0 => {
+                        incoming.filled(bytes);
+                        self.came(&self.dataset.counters.bytes_from_peers, bytes as u64, true);
+                        return Ok(());
+                    }
+                    ended => {
+                        let (path, error) = (&self.path, ended.err());
+                        tracing::debug!(path, ?error, "a peer sent less than it should; asking the origin");
+                        let rest = self.rest.clone();
+                        self.body = self.dataset.ask_origin(self.flight, path, &self.version, rest).await?;
+                    }
+                },
+                Body::Fetched(_, chunk) if !chunk.is_empty() => {
+                    incoming.take(chunk);
+                    return Ok(());
                 }
-                failed if self.by_peer => {
-                    let error = failed.and_then(Result::err);
-                    tracing::debug!(path = self.path, ?error, "a peer sent less than it should; asking the origin");
-                    self.flight.asks_origin();
-                    self.body = self.dataset.ask_origin(&self.path, &self.version, self.rest.clone()).await?;
-                    self.by_peer = false;
-                }
-                Some(Err(error)) => return Err(error),
-                Some(Ok(_)) | None => {
-                    let path = &self.path;
-                    return Err(Error::Unavailable(format!(
-                        "the origin did not send as many bytes of {path:?} as were asked for"
-                    )));
-                }
+                Body::Fetched(body, chunk) => match body.next().await {
+                    Some(Ok(bytes)) if bytes.len() as u64 <= left => {
+                        let count = bytes.len() as u64;
+                        *chunk = bytes.into();
+                        if count > 0 {
+                            self.came(&self.dataset.counters.bytes_from_origin, count, false);
+                        }
+                    }
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(_)) | None => {
+                        let path = &self.path;
+                        return Err(Error::Unavailable(format!(
+                            "the origin did not send as many bytes of {path:?} as were asked for"
+                        )));
+                    }
+                },
             }
         }
+    }
+
+    fn came(&mut self, counter: &AtomicU64, bytes: u64, by_peer: bool) {
+        counter.fetch_add(bytes, Relaxed);
+        self.flight.came_from(by_peer);
+        self.rest.start += bytes;
     }
 }
 
@@ -80,20 +106,16 @@ impl Dataset {
         flight: &Flight,
         path: &str,
         (key, object_bytes): (FileKey, u64),
-    ) -> Option<BoxStream<'static, Result<Bytes>>> {
+    ) -> Option<Box<dyn Given>> {
         let peers = self.shared.peers.get()?;
         let (dataset, path) = (self.config().name.clone(), path.to_owned());
         let (range, for_peer) = (flight.range.clone(), flight.is_for_peer());
         peers.read(Wanted { dataset, path, key, object_bytes, range, for_peer }).await
     }
 
-    async fn ask_origin(
-        &self,
-        path: &str,
-        version: &Version,
-        range: Range<u64>,
-    ) -> Result<BoxStream<'static, Result<Bytes>>> {
+    async fn ask_origin(&self, flight: &Flight, path: &str, version: &Version, range: Range<u64>) -> Result<Body> {
+        flight.asks_origin();
         self.counters.origin_requests.fetch_add(1, Relaxed);
-        self.origin.get(path, version, range).await
+        Ok(Body::Fetched(self.origin.get(path, version, range).await?, Chunk::default()))
     }
 }

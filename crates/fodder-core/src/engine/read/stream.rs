@@ -4,7 +4,7 @@ use super::{Manner, Part, REQUEST_BYTES, Waits};
 use crate::{
     Result,
     budget::Permit,
-    engine::{Dataset, Reply},
+    engine::{Dataset, Reply, Source},
     id::ObjectSlot,
 };
 use fodder_policy::readahead::Pattern;
@@ -12,7 +12,7 @@ use futures::stream::{self, BoxStream};
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -58,9 +58,18 @@ struct Ahead {
     object: ObjectSlot,
     next: u64,
     end: u64,
-    under_way: VecDeque<(Range<u64>, VecDeque<Part>)>,
+    under_way: VecDeque<Chunk>,
     width: usize,
     manner: Manner,
+}
+
+/// A part of a long read that counts as one read.
+struct Chunk {
+    range: Range<u64>,
+    /// What of it was not answered yet.
+    parts: VecDeque<Part>,
+    /// The slowest of what was.
+    source: Option<Source>,
 }
 
 impl Ahead {
@@ -81,12 +90,32 @@ impl Ahead {
             let Some(permit) = self.dataset.shared.budget.try_acquire(cover) else { break };
             self.begin(permit);
         }
-        let Some((range, parts)) = self.under_way.pop_front() else { return Ok(None) };
-        let reply = self.dataset.finish(self.object, range, parts, &mut waits).await?;
-        if !waits.origin.is_zero() && waits.origin > Duration::from_micros(200) {
+        let reply = self.answer(&mut waits).await?;
+        if waits.origin > Duration::from_micros(200) {
             self.width = (self.width * 2).min(AHEAD.1);
         }
         self.dataset.log_if_slow(self.object, began.elapsed(), &waits);
+        Ok(reply)
+    }
+
+    /// The first segment of the chunk that is due: whoever reads gets it while the next is on its way.
+    async fn answer(&mut self, waits: &mut Waits) -> Result<Option<Reply>> {
+        let Some(mut chunk) = self.under_way.pop_front() else { return Ok(None) };
+        let first = chunk.parts.pop_front().map(Part::split_first);
+        let (first, behind) = first.map_or((None, None), |(first, behind)| (Some(first), behind));
+        behind.into_iter().for_each(|part| chunk.parts.push_front(part));
+        let mut reply =
+            self.dataset.gather(self.object, first.into_iter().collect(), waits).await.inspect_err(|_| {
+                self.dataset.counters.failed.fetch_add(1, Relaxed);
+            })?;
+        let source = chunk.source.map_or(reply.source, |source| source.max(reply.source));
+        if chunk.parts.is_empty() {
+            reply.source = self.dataset.source_of(self.object, &chunk.range, source);
+            self.dataset.answered(self.object, chunk.range, reply.source);
+        } else {
+            chunk.source = Some(source);
+            self.under_way.push_front(chunk);
+        }
         Ok(Some(reply))
     }
 
@@ -98,6 +127,6 @@ impl Ahead {
         let range = self.next_chunk();
         self.next = range.end;
         let parts = self.dataset.begin(self.object, range.clone(), permit, self.manner);
-        self.under_way.push_back((range, parts));
+        self.under_way.push_back(Chunk { range, parts, source: None });
     }
 }

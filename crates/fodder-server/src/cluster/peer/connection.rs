@@ -10,7 +10,7 @@ use super::{
     Failure,
     stream::Stream,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use fodder_api::{
     frames::{
         GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, TELLS_SINCE, checksum,
@@ -32,8 +32,8 @@ use tokio::{
 /// A frame of an answer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Frame {
-    /// Bytes from an offset on, compared with their checksum.
-    Part(u64, Bytes),
+    /// Bytes, which are next on the line: how they should be, and how many.
+    Part(PartHead, usize),
     /// They will come.
     Coming,
     /// There are none to come.
@@ -53,8 +53,8 @@ pub(crate) enum Question<'a> {
     Tell(&'a [u8], Patience),
 }
 
-/// What is asked of the kernel at once: a part and its heads.
-const READ_BYTES: usize = (256 << 10) + 64;
+/// The heads of a part.
+const HEADS_BYTES: usize = ReplyHead::BYTES + PartHead::BYTES;
 
 /// A greeted connection.
 #[derive(Debug)]
@@ -165,23 +165,33 @@ impl Connection {
         }
     }
 
-    /// The next frame of bytes that were asked for.
+    /// The next frame of bytes that were asked for. Those of a part must be [received](Self::part) behind it.
     pub(super) async fn next(&mut self, wanted: &Wanted) -> Result<Frame, Failure> {
-        let (head, mut body) = self.frame().await?;
+        let head = self.head().await?;
         match head.kind {
             Kind::Coming => Ok(Frame::Coming),
             Kind::Part => {
-                let part = body.split_to(PartHead::BYTES);
+                self.receive(PartHead::BYTES, HEADS_BYTES).await?;
+                let part = self.received.split_to(PartHead::BYTES);
                 let part = PartHead::decode(part[..].try_into().expect("a checked length"));
-                if checksum(&body) != part.crc {
-                    return Err(Failure::Lied(format!("bytes of {:?} do not match their checksum", wanted.path)));
-                }
                 if part.object_bytes != wanted.object_bytes || part.end != wanted.range.end {
                     return Err(Failure::Lied(format!("{:?} has another size there", wanted.path)));
                 }
-                Ok(Frame::Part(part.offset, body))
+                Ok(Frame::Part(part, head.body_bytes as usize - PartHead::BYTES))
             }
             _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+        }
+    }
+
+    /// Receives the bytes of a part, all of them, and compares them with their checksum.
+    pub(super) async fn part(&mut self, head: &PartHead, bytes: &mut [u8]) -> Result<(), Failure> {
+        let (had, rest) = bytes.split_at_mut(self.received.len().min(bytes.len()));
+        self.received.copy_to_slice(had);
+        self.stream.read_exact(rest).await?;
+        if checksum(bytes) == head.crc {
+            Ok(())
+        } else {
+            Err(Failure::Lied("bytes do not match their checksum".into()))
         }
     }
 
@@ -193,16 +203,21 @@ impl Connection {
         Ok(self.stream.flush().await?)
     }
 
-    /// A frame that answers the last request; an error is a refusal. The head bounds what is taken into memory.
+    /// A frame that answers the last request; an error is a refusal.
     async fn frame(&mut self) -> Result<(ReplyHead, Bytes), Failure> {
-        self.receive(ReplyHead::BYTES).await?;
+        let head = self.head().await?;
+        let body = self.body(&head).await?;
+        Ok((head, body))
+    }
+
+    /// The head of a frame that answers the last request; an error is a refusal.
+    async fn head(&mut self) -> Result<ReplyHead, Failure> {
+        self.receive(ReplyHead::BYTES, HEADS_BYTES).await?;
         let head = self.received.split_to(ReplyHead::BYTES);
         let head = ReplyHead::decode(head[..].try_into().expect("a checked length"));
         let head = head.map_err(|bad| Failure::Lied(bad.to_string()))?;
-        self.receive(head.body_bytes as usize).await?;
-        let body = self.received.split_to(head.body_bytes as usize).freeze();
         if head.kind == Kind::Error {
-            let why = String::from_utf8_lossy(&body).into_owned();
+            let why = String::from_utf8_lossy(&self.body(&head).await?).into_owned();
             return Err(match head.status {
                 // About the connection, or of a node that ends: not to be used again.
                 _ if head.request != self.request => Failure::Silent(why),
@@ -214,18 +229,22 @@ impl Connection {
         if head.request != self.request {
             return Err(Failure::Lied("it answered another request".into()));
         }
-        Ok((head, body))
+        Ok(head)
     }
-}
 
-impl Connection {
-    /// Receives until at least so much is there.
-    async fn receive(&mut self, bytes: usize) -> Result<(), Failure> {
+    /// What is behind a head, which bounds what is taken into memory.
+    async fn body(&mut self, head: &ReplyHead) -> Result<Bytes, Failure> {
+        let bytes = head.body_bytes as usize;
+        self.receive(bytes, bytes).await?;
+        Ok(self.received.split_to(bytes).freeze())
+    }
+
+    /// Receives until at least so much is there, and no more than `most`: what is behind may have a place of its own.
+    async fn receive(&mut self, bytes: usize, most: usize) -> Result<(), Failure> {
         while self.received.len() < bytes {
-            if self.received.capacity() == self.received.len() || self.received.capacity() < bytes {
-                self.received.reserve(READ_BYTES.max(bytes) - self.received.len());
-            }
-            if self.stream.read_buf(&mut self.received).await? == 0 {
+            let room = most - self.received.len();
+            self.received.reserve(room);
+            if (&mut self.stream).take(room as u64).read_buf(&mut self.received).await? == 0 {
                 return Err(Failure::Silent("it ended the connection".into()));
             }
         }

@@ -5,14 +5,21 @@ use super::{
     breaker::Fault,
     connection::{Connection, Frame},
 };
+use async_trait::async_trait;
 use bytes::Bytes;
-use fodder_core::{Error, Result, engine::peer::Wanted};
-use futures::stream::{self, BoxStream};
+use fodder_api::frames::PartHead;
+use fodder_core::{
+    Error, Result,
+    engine::{self, peer::Wanted},
+};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{error::Elapsed, timeout},
+};
 
 /// An answer that has begun. Dropped before its end, it takes its connection with it.
 #[derive(Debug)]
@@ -23,6 +30,8 @@ pub(crate) struct Given {
     connection: Option<Connection>,
     first: Option<Frame>,
     wanted: Wanted,
+    /// Bytes of a part that did not fit where they were wanted.
+    spare: Bytes,
     began: Instant,
     _slot: OwnedSemaphorePermit,
 }
@@ -37,37 +46,19 @@ impl Given {
         slot: OwnedSemaphorePermit,
     ) -> Self {
         let (connection, first, began) = (Some(connection), Some(first), Instant::now());
-        Self { peer, ways, connection, first, wanted: wanted.clone(), began, _slot: slot }
+        Self { peer, ways, connection, first, wanted: wanted.clone(), spare: Bytes::new(), began, _slot: slot }
     }
 
-    /// The bytes, as the engine takes them.
-    pub(crate) fn into_stream(self) -> BoxStream<'static, Result<Bytes>> {
-        Box::pin(stream::try_unfold(self, |mut given| async move {
-            match given.next().await {
-                Ok(bytes) => Ok(bytes.map(|bytes| (bytes, given))),
-                Err(failure) => {
-                    let fault = if matches!(failure, Failure::Lied(_)) { Fault::Lie } else { Fault::Silence };
-                    if !matches!(failure, Failure::Refused(_)) {
-                        given.peer.failed(fault, given.ways.now());
-                    }
-                    Err(Error::Unavailable(format!("{}: {failure:?}", given.peer.address)))
-                }
-            }
-        }))
-    }
-
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    /// The head of the next part. None behind the last.
+    async fn part(&mut self) -> Result<Option<(PartHead, usize)>, Failure> {
         let Some(connection) = &mut self.connection else { return Ok(None) };
         let patience = &self.ways.patience;
         loop {
             let frame = match self.first.take() {
                 Some(frame) => frame,
-                None => {
-                    let late = |_| Failure::Silent("it stopped in the middle of an answer".into());
-                    timeout(patience.progress, connection.next(&self.wanted)).await.map_err(late).flatten()?
-                }
+                None => timeout(patience.progress, connection.next(&self.wanted)).await.map_err(stopped).flatten()?,
             };
-            let left = &mut self.wanted.range;
+            let left = &self.wanted.range;
             match frame {
                 Frame::Coming if self.began.elapsed() > patience.coming => {
                     return Err(Failure::Silent("it keeps on promising".into()));
@@ -76,20 +67,63 @@ impl Given {
                 Frame::Done | Frame::Told(_) => {
                     return Err(Failure::Lied("it ended an answer that has no end yet".into()));
                 }
-                Frame::Part(offset, bytes) => {
-                    if offset != left.start || bytes.is_empty() || bytes.len() as u64 > left.end - left.start {
+                Frame::Part(part, bytes) => {
+                    if part.offset != left.start || bytes == 0 || bytes as u64 > left.end - left.start {
                         return Err(Failure::Lied("it sent other bytes than those that were asked for".into()));
                     }
-                    left.start += bytes.len() as u64;
-                    self.peer.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
-                    if left.is_empty() {
-                        let connection = self.connection.take().expect("looked at above");
-                        self.peer.breaker.lock().succeeded();
-                        self.peer.keep(connection);
-                    }
-                    return Ok(Some(bytes));
+                    return Ok(Some((part, bytes)));
                 }
             }
         }
     }
+
+    /// Puts the next bytes to the front of a buffer; how many.
+    async fn take(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        if self.spare.is_empty() {
+            let Some((part, bytes)) = self.part().await? else { return Ok(0) };
+            let Some(connection) = &mut self.connection else { return Ok(0) };
+            let limit = self.ways.patience.progress;
+            if let Some(whole) = buffer.get_mut(..bytes) {
+                timeout(limit, connection.part(&part, whole)).await.map_err(stopped).flatten()?;
+                self.came(bytes);
+                return Ok(bytes);
+            }
+            // There is no room for all of it, and none of it counts before it was compared.
+            let mut spare = vec![0; bytes];
+            timeout(limit, connection.part(&part, &mut spare)).await.map_err(stopped).flatten()?;
+            self.came(bytes);
+            self.spare = spare.into();
+        }
+        let taken = self.spare.split_to(self.spare.len().min(buffer.len()));
+        buffer[..taken.len()].copy_from_slice(&taken);
+        Ok(taken.len())
+    }
+
+    fn came(&mut self, bytes: usize) {
+        self.wanted.range.start += bytes as u64;
+        self.peer.counts.bytes.fetch_add(bytes as u64, Relaxed);
+        if self.wanted.range.is_empty()
+            && let Some(connection) = self.connection.take()
+        {
+            self.peer.breaker.lock().succeeded();
+            self.peer.keep(connection);
+        }
+    }
+}
+
+#[async_trait]
+impl engine::peer::Given for Given {
+    async fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.take(buffer).await.map_err(|failure| {
+            let fault = if matches!(failure, Failure::Lied(_)) { Fault::Lie } else { Fault::Silence };
+            if !matches!(failure, Failure::Refused(_)) {
+                self.peer.failed(fault, self.ways.now());
+            }
+            Error::Unavailable(format!("{}: {failure:?}", self.peer.address))
+        })
+    }
+}
+
+fn stopped(_: Elapsed) -> Failure {
+    Failure::Silent("it stopped in the middle of an answer".into())
 }
