@@ -34,6 +34,8 @@
 //!  17 PROVE    16 proof [32]                                                                   -> DONE
 //!  18 TAKE     as GIVE                                                                         -> COMING ..., DONE
 //!  19 TELL     16 a PeerMessage of peer.proto                                                  -> COMING ..., TOLD
+//!  20 VIEW     16 offset u64  24 length u64  32 reader u64  40 object                           -> VIEW
+//!  21 VIEWED                                                                                   -> DONE
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
@@ -58,6 +60,7 @@
 //!  10 MET      16 nonce [16]  32 proof [32]
 //!  11 COMING
 //!  12 TOLD     16 a PeerReply of peer.proto
+//!  13 VIEW
 //! ```
 //!
 //! Requests 15 to 19 are what nodes of a cluster say to each other, from version 4 on, TELL from version 5 on. Where the cluster has a token, each
@@ -78,6 +81,11 @@
 //! Requests that name an object are answered for exactly that version, or with `Stale`. A LEASE_OBJECT is answered with a
 //! file only if all of the object is in one tier, else with `Full`: it fetches nothing. It counts as a hit; files that
 //! the client has already and opens again are told with TOUCH, late and not all if there are too many.
+//!
+//! A VIEW (from version 5 on, over the Unix socket) is answered with a descriptor of the cache file, in which the range stands
+//! where it stands in the object, or with `Full` if no tier has all of it soon: then READ it. The file may change at any
+//! moment. What was read from it is right if a VIEWED behind it, on the same connection, is answered with DONE; `Stale`
+//! means that it may not be. Only the last VIEW of a connection can be asked about, and only once.
 //!
 //! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
 
@@ -108,6 +116,9 @@ pub const GIVES_SINCE: u16 = 4;
 
 /// The first version in which nodes ask each other in words.
 pub const TELLS_SINCE: u16 = 5;
+
+/// The first version that shows cache files which may still change.
+pub const VIEWS_SINCE: u16 = 5;
 
 /// The first version that tells which entries of a directory are symbolic links.
 pub const LINKS_SINCE: u16 = 3;

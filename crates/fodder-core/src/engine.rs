@@ -23,6 +23,7 @@ mod space;
 mod staging;
 mod stats;
 mod stock;
+mod view;
 pub mod warm;
 
 pub use dataset::Dataset;
@@ -30,6 +31,7 @@ pub use fodder_policy::advise::{Advice, Limit, Row as AdviceRow};
 pub use fodder_policy::readahead::Pattern;
 pub use meter::Reader;
 pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};
+pub use view::View;
 
 use crate::{
     Error, Result,

@@ -19,7 +19,7 @@ mod state;
 mod sweep;
 
 pub use health::Health;
-pub use shelf::{Checked, Lease, Shelf, ShelfRead};
+pub use shelf::{Checked, Lease, Shelf, ShelfRead, View};
 pub use space::Reservation;
 
 use crate::{

@@ -142,6 +142,33 @@ fn a_lease_is_immutable_and_stays_charged_until_it_is_given_back() {
 }
 
 #[test]
+fn a_file_that_is_shown_counts_until_something_is_taken_away_and_cannot_be_written() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(&[300_000, 300_000]);
+    let tier = open(home.path(), 64 << 20);
+    let shelf = tier.attach("birds", world.table()).unwrap();
+    assert!(shelf.view(ObjectSlot(0), &(0..10)).is_none(), "nothing is here");
+    world.fill(&shelf, 0).unwrap();
+    world.fill(&shelf, 1).unwrap();
+    let there = 2 * u64::from(GRID);
+    assert!(shelf.view(ObjectSlot(0), &(0..there + 1)).is_none(), "a part of it is not here");
+    assert!(shelf.view(ObjectSlot(0), &(7..7)).is_none() && shelf.view(ObjectSlot(9), &(0..1)).is_none());
+    let view = shelf.view(ObjectSlot(0), &(0..there)).unwrap();
+    let mut read = vec![0; there as usize];
+    view.file.read_exact_at(&mut read, 0).unwrap();
+    assert!(read == world.bytes(0)[..there as usize]);
+    assert!(view.file.write_at(b"poison", 0).is_err(), "it is open for reading only");
+    // What is added takes nothing away.
+    world.fill(&shelf, 2).unwrap();
+    assert!(shelf.still_shows(&view));
+    assert_eq!(shelf.evict(PieceId(1)), [PieceId(1)]);
+    assert!(!shelf.still_shows(&view));
+    let view = shelf.view(ObjectSlot(0), &(0..10)).unwrap();
+    tier.close();
+    assert!(!shelf.still_shows(&view), "what becomes of the file is another node's to say");
+}
+
+#[test]
 fn lost_bytes_are_noticed_named_and_written_into_a_new_file() {
     type Damage = fn(&std::path::Path);
     let damages: [(&str, Damage); 4] = [

@@ -11,6 +11,7 @@ mod line;
 mod object;
 mod output;
 mod tell;
+mod view;
 
 pub(crate) use line::Line;
 

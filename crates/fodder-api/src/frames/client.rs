@@ -44,6 +44,8 @@ pub struct FrameClient {
     socket: Socket,
     address: Address,
     timeouts: Timeouts,
+    /// Of the frames, as agreed.
+    version: u16,
     /// The number of the last request.
     request: u32,
     broken: bool,
@@ -76,6 +78,7 @@ impl FrameClient {
             socket,
             address: address.clone(),
             timeouts,
+            version: 0,
             request: 0,
             broken: false,
             out: Vec::new(),
@@ -95,6 +98,7 @@ impl FrameClient {
                 reply.newest
             )));
         }
+        client.version = reply.version;
         Ok(client)
     }
 

@@ -368,17 +368,7 @@ impl Dataset {
     ) -> Fill {
         for (level, (_, stock)) in self.stocks.iter().enumerate() {
             match stock.shelf.read(object, offset, buf, wait) {
-                ShelfRead::Done => {
-                    let held = stock.hit(pieces.clone());
-                    if level > 0 {
-                        pieces.for_each(|piece| self.promote_soon(level, PieceId(piece)));
-                    }
-                    return Fill::Done(match held {
-                        Some(Reason::Prefetched) => Source::Prefetched,
-                        Some(Reason::Substitute) => Source::Substituted,
-                        Some(Reason::Promised | Reason::Staged | Reason::Guessed) | None => Source::Tier(stock.medium),
-                    });
-                }
+                ShelfRead::Done => return Fill::Done(self.hit(level, pieces)),
                 ShelfRead::WouldBlock => return Fill::WouldBlock,
                 ShelfRead::Missing => {}
                 ShelfRead::Corrupt => {
@@ -393,6 +383,20 @@ impl Dataset {
             }
         }
         Fill::Lost
+    }
+
+    /// Pieces were read from the shelf of a tier: as what that counts.
+    pub(super) fn hit(self: &Arc<Self>, level: usize, pieces: Range<u32>) -> Source {
+        let stock = &self.stocks[level].1;
+        let held = stock.hit(pieces.clone());
+        if level > 0 {
+            pieces.for_each(|piece| self.promote_soon(level, PieceId(piece)));
+        }
+        match held {
+            Some(Reason::Prefetched) => Source::Prefetched,
+            Some(Reason::Substitute) => Source::Substituted,
+            Some(Reason::Promised | Reason::Staged | Reason::Guessed) | None => Source::Tier(stock.medium),
+        }
     }
 
     fn log_if_slow(&self, object: ObjectSlot, took: Duration, waits: &Waits) {

@@ -11,7 +11,10 @@ use rustix::{
 };
 use std::{
     fs::File,
-    os::{fd::OwnedFd, unix::fs::FileExt},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::FileExt,
+    },
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -82,11 +85,24 @@ pub(super) struct Kept {
     pub(super) writable: bool,
     /// One writes at a time: the kernel would let the others burn a core until it is their turn.
     writing: Mutex<()>,
+    /// The same file, opened once more for those who must not write it.
+    for_reading: OnceLock<(Arc<File>, Given)>,
 }
 
 impl Kept {
     fn new(fd: OwnedFd, writable: bool) -> Arc<Self> {
-        Arc::new(Self { file: File::from(fd), writable, writing: Mutex::new(()) })
+        Arc::new(Self { file: File::from(fd), writable, writing: Mutex::new(()), for_reading: OnceLock::new() })
+    }
+
+    /// The file for another process to read; None if no descriptor can be spared.
+    pub(super) fn for_reading(&self) -> Option<Arc<File>> {
+        if self.for_reading.get().is_none() {
+            let given = Given::new()?;
+            // By its descriptor and not by its name, which may be another file's by now.
+            let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd())).ok()?;
+            let _ = self.for_reading.set((Arc::new(file), given));
+        }
+        self.for_reading.get().map(|(file, _)| Arc::clone(file))
     }
 
     /// Writes all parts, one behind the other.

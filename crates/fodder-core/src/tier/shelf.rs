@@ -10,11 +10,13 @@ mod gate;
 mod lease;
 mod read;
 mod verify;
+mod view;
 mod write;
 
 pub use lease::Lease;
 pub use read::ShelfRead;
 pub use verify::Checked;
+pub use view::View;
 pub(super) use write::Written;
 
 use super::{

@@ -8,6 +8,7 @@ use super::{
     give::Acquaintance,
     lease::{Fetch, Leases},
     output::{Output, PART_BYTES, error_head, text_of},
+    view::Shown,
 };
 use crate::{
     items::{Arrived, Items, Part, Wanted, Warm},
@@ -67,6 +68,7 @@ pub(super) struct Connection {
     opens: HashMap<u32, Open>,
     next_handle: u32,
     pub(super) leases: Leases,
+    pub(super) shown: Option<Shown>,
     /// Who the other side is, if it is a node.
     pub(super) acquaintance: Acquaintance,
     /// The body of the request, used again.
@@ -85,6 +87,7 @@ impl Connection {
             opens: HashMap::new(),
             next_handle: 1,
             leases: Leases::default(),
+            shown: None,
             acquaintance: Acquaintance::default(),
             body: Vec::new(),
             list: Vec::new(),
@@ -148,7 +151,7 @@ impl Connection {
                 Ok(received) => break received,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     self.output.shrink();
-                    (self.body, self.list) = Default::default();
+                    (self.body, self.list, self.shown) = Default::default();
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -218,6 +221,12 @@ impl Connection {
                 let place = Place::of_object(&open.0, object);
                 self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Nothing)
             }),
+            Request::View { object, offset, length, reader } => self.opened(&head).and_then(|(dataset, _)| {
+                let place = Place::of_object(&dataset, object)?;
+                let range = place.cut(offset, length)?;
+                self.view(head.request, dataset, &place, range, reader)
+            }),
+            Request::Viewed => self.viewed(head.request),
             Request::Describe { object } => {
                 self.opened(&head).and_then(|open| self.describe(head.request, &open.0, object))
             }

@@ -102,3 +102,52 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
     .await;
     bench.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_is_read_from_a_file_that_is_shown_unless_it_changed_meanwhile() {
+    let mut bench = Bench::start().await;
+    let (unix, tcp, expected) = (bench.unix(), bench.tcp(), bench.files["bee/005.jpg"].clone());
+    let wanted = expected.clone();
+    let (mut client, handle, object) = blocking(move || {
+        let mut client = FrameClient::connect(&unix).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        let object = client.lookup(handle, "bee/005.jpg").unwrap().iter().next().unwrap().object.unwrap().id;
+        let mut buffer = vec![0; 1000];
+        assert!(client.shows_files());
+        assert!(!client.read_shown(handle, object, 10, 7, &mut buffer).unwrap(), "it is not cached");
+        let mut batch = Batch::new();
+        client.read_object(handle, object, (0, 0), 7, &mut batch).unwrap();
+        // The node waits until it is on its shelf.
+        assert!(client.read_shown(handle, object, 10, 7, &mut buffer).unwrap());
+        assert!(buffer == wanted[10..1010]);
+        let past = client.read_shown(handle, object, wanted.len() as u64 - 1, 7, &mut buffer);
+        assert!(matches!(past, Err(Error::Invalid(_))), "{past:?}");
+        let stale = client.read_shown(handle, ObjectId { key: [1; 16], ..object }, 0, 7, &mut buffer);
+        assert!(matches!(stale, Err(Error::Stale(_))), "{stale:?}");
+        (client, handle, object)
+    })
+    .await;
+    let dataset = bench.engine.dataset(NAME).unwrap();
+    let hits = dataset.stats().hits_ssd;
+    assert!(hits >= 1, "{:?}", dataset.stats());
+    blocking(move || {
+        let mut buffer = vec![0; 100];
+        assert!(client.read_shown(handle, object, 0, 7, &mut buffer).unwrap());
+        let mut remote = FrameClient::connect(&tcp).unwrap();
+        assert!(!remote.shows_files());
+        let handle = remote.open(NAME, None).unwrap().handle;
+        let refused = remote.read_shown(handle, object, 0, 7, &mut buffer);
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        remote.ping().unwrap();
+    })
+    .await;
+    assert_eq!(dataset.stats().hits_ssd, hits + 1);
+    // An eviction between looking and asking.
+    let slot = fodder_core::id::ObjectSlot(object.slot);
+    let view = dataset.try_view(slot, &(0..100)).unwrap();
+    assert!(dataset.viewed(&view));
+    dataset.evict("bee").await.unwrap();
+    assert!(!dataset.viewed(&view));
+    assert!(dataset.view(slot, &(0..100)).await.is_none());
+    bench.stop().await;
+}

@@ -4,10 +4,12 @@ use super::{FrameClient, strange};
 use crate::{
     Error, MAX_PATH_BYTES, Result, Source,
     frames::{
-        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, ObjectHead, ObjectId, Request, TargetRef,
+        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, ObjectHead, ObjectId, Request, Socket, TargetRef,
+        VIEWS_SINCE,
         codec::{BadFrame, pack_objects},
     },
 };
+use std::{fs::File, os::unix::fs::FileExt};
 
 /// A page of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,6 +97,37 @@ impl FrameClient {
     ) -> Result<()> {
         let request = self.send(Request::Read { target: TargetRef::Object(object), offset, length, reader }, handle)?;
         self.receive_into(request, Some(1), batch)
+    }
+
+    /// Whether the node shows cache files that may still change.
+    pub fn shows_files(&self) -> bool {
+        self.version >= VIEWS_SINCE && matches!(self.socket, Socket::Unix(_))
+    }
+
+    /// Reads a range of one version of an object from its cache file into `buffer`, as long as the range is. False if it cannot
+    /// be read that way, now or before the file changed: ask for the bytes instead.
+    pub fn read_shown(
+        &mut self,
+        handle: u32,
+        object: ObjectId,
+        offset: u64,
+        reader: u64,
+        buffer: &mut [u8],
+    ) -> Result<bool> {
+        let length = buffer.len() as u64;
+        let request = self.send(Request::View { object, offset, length, reader }, handle)?;
+        let (head, _) = match self.frame(request) {
+            Err(Error::Full(_)) => return Ok(false),
+            other => other?,
+        };
+        let file = self.descriptors.pop_front().filter(|_| head.kind == Kind::View);
+        let Some(file) = file else { return Err(self.broken_by(strange())) };
+        let read = File::from(file).read_exact_at(buffer, offset);
+        let request = self.send(Request::Viewed, handle)?;
+        match self.reply(request, Kind::Done) {
+            Err(Error::Stale(_)) => Ok(false),
+            other => other.map(|_| read.is_ok()),
+        }
     }
 
     /// Tells that files of objects which are here were opened again. Not answered.

@@ -31,6 +31,8 @@ pub enum Kind {
     Coming = 11,
     /// What a node answers in words.
     Told = 12,
+    /// A cache file to read from.
+    View = 13,
 }
 
 /// Flags of a reply.
@@ -106,6 +108,7 @@ impl ReplyHead {
             10 => Kind::Met,
             11 => Kind::Coming,
             12 => Kind::Told,
+            13 => Kind::View,
             _ => return bad("a reply that this version does not know"),
         };
         let least = match kind {
@@ -117,7 +120,7 @@ impl ReplyHead {
             Kind::Object => ObjectHead::BYTES,
             Kind::Part => PartHead::BYTES,
             Kind::Met => MetHead::BYTES,
-            Kind::Done | Kind::Error | Kind::Coming | Kind::Told => 0,
+            Kind::Done | Kind::Error | Kind::Coming | Kind::Told | Kind::View => 0,
         };
         if (body_bytes as usize) < least || bytes[11] > 7 {
             return bad("a reply cut short");

@@ -26,6 +26,8 @@ pub(super) const MEET: u8 = 16;
 pub(super) const PROVE: u8 = 17;
 pub(super) const TAKE: u8 = 18;
 pub(super) const TELL: u8 = 19;
+pub(super) const VIEW: u8 = 20;
+pub(super) const VIEWED: u8 = 21;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=TELL).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=VIEWED).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -231,6 +233,19 @@ pub enum Request<'a> {
         /// Which.
         objects: ObjectIds<'a>,
     },
+    /// Asks for the cache file that has a range of an object, to read it from there.
+    View {
+        /// Which object.
+        object: ObjectId,
+        /// From where.
+        offset: u64,
+        /// How much.
+        length: u64,
+        /// As for a read.
+        reader: u64,
+    },
+    /// Asks whether what was read from the last file that was shown is right.
+    Viewed,
     /// Asks for bytes, as one node asks another.
     Give(Give<'a>),
     /// Begins to prove that both sides know the cluster's token.
@@ -331,6 +346,12 @@ impl<'a> Request<'a> {
             LEASE_OBJECT => Self::LeaseObject { object: object(body)? },
             DESCRIBE => Self::Describe { object: object(body)? },
             TOUCH => Self::Touch { objects: ObjectIds::decode(body)? },
+            VIEW => {
+                let Some((head, id)) = body.split_at_checked(24) else { return bad("a view cut short") };
+                let (offset, length, reader) = (u64_at(head, 0), u64_at(head, 8), u64_at(head, 16));
+                Self::View { object: object(id)?, offset, length, reader }
+            }
+            VIEWED if body.is_empty() => Self::Viewed,
             GIVE => Self::Give(Give::decode(body)?),
             MEET => Self::Meet { nonce: body.try_into().or_else(|_| bad("a meet cut short or too long"))? },
             PROVE => Self::Prove { proof: body.try_into().or_else(|_| bad("a proof cut short or too long"))? },
@@ -402,6 +423,14 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(acknowledged.0);
                 NEXT
             }
+            Self::View { object, offset, length, reader } => {
+                for number in [offset, length, reader] {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                out.extend_from_slice(&object.encode());
+                VIEW
+            }
+            Self::Viewed => VIEWED,
             Self::Lookup { path } => {
                 out.extend_from_slice(path.as_bytes());
                 LOOKUP

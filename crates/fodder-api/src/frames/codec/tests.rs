@@ -59,6 +59,13 @@ proptest! {
             },
             Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
             Request::Touch { objects },
+            Request::View {
+                object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() },
+                offset,
+                length,
+                reader: item,
+            },
+            Request::Viewed,
             Request::Give(give),
             Request::Take(Give { only_held: false, stand_in: true, ..give }),
             Request::Tell { message: path.as_bytes() },
@@ -118,7 +125,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
     ) {
         let _ = Request::decode(op, &bytes);
-        let _ = Request::decode(op % 20, &bytes);
+        let _ = Request::decode(op % 22, &bytes);
         let _ = Entry::decode(&mut bytes.as_slice());
         let _ = RequestHead::decode(&head);
         let _ = ReplyHead::decode(&head);

@@ -141,7 +141,7 @@ impl Dataset {
         }));
     }
 
-    fn pieces_in(&self, object: ObjectSlot, range: &Range<u64>) -> Range<u32> {
+    pub(in crate::engine) fn pieces_in(&self, object: ObjectSlot, range: &Range<u64>) -> Range<u32> {
         let objects = self.objects.load();
         let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
         first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32

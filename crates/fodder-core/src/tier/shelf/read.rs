@@ -10,6 +10,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::{
     fs::File,
     io::IoSliceMut,
+    ops::Range,
     os::unix::fs::FileExt,
     sync::atomic::{Ordering, fence},
 };
@@ -32,7 +33,7 @@ pub enum ShelfRead {
 }
 
 /// What the pieces of a range say.
-enum Ready {
+pub(super) enum Ready {
     /// All here and checked; the state of the first.
     Yes(State),
     /// Here, but this one must be checked first.
@@ -61,8 +62,7 @@ impl Shelf {
         if buf.is_empty() {
             return ShelfRead::Done;
         }
-        let grid = u64::from(self.grid);
-        let (first, last) = (object.first + (offset / grid) as u32, object.first + ((end - 1) / grid) as u32);
+        let (first, last) = self.ends(object, &(offset..end));
         for _ in 0..ATTEMPTS {
             let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
             let state = match self.ready(first, last) {
@@ -92,6 +92,19 @@ impl Shelf {
             };
         }
         ShelfRead::Missing
+    }
+
+    /// The first and the last piece that a range touches.
+    #[inline]
+    fn ends(&self, object: Object, range: &Range<u64>) -> (u32, u32) {
+        let grid = u64::from(self.grid);
+        (object.first + (range.start / grid) as u32, object.first + ((range.end - 1) / grid) as u32)
+    }
+
+    /// How the pieces of a range stand.
+    pub(super) fn ready_in(&self, object: Object, range: &Range<u64>) -> Ready {
+        let (first, last) = self.ends(object, range);
+        self.ready(first, last)
     }
 
     #[inline]

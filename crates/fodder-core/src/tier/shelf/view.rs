@@ -1,0 +1,41 @@
+//! Looking into a cache file that may still change: another process reads it by itself and asks afterwards whether what it
+//! read still counts, as a reader of this process looks at the epoch again.
+
+use super::{Shelf, read::Ready};
+use crate::{config::Medium, id::ObjectSlot};
+use std::{
+    fs::File,
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// A cache file in which a range of an object stood, checked, when it was looked at.
+#[derive(Debug)]
+pub struct View {
+    /// The file, open for reading. Its bytes are the object's only if [`Shelf::still_shows`] says so after reading.
+    pub file: Arc<File>,
+    /// What the tier is made of.
+    pub medium: Medium,
+    slot: u32,
+    epoch: u64,
+}
+
+impl Shelf {
+    /// The file that has a range of an object, if all of it is here and was checked. Never waits for a disk.
+    pub fn view(&self, object: ObjectSlot, range: &Range<u64>) -> Option<View> {
+        let object = self.object(object.0)?;
+        if range.is_empty() || range.end > object.size {
+            return None;
+        }
+        let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
+        let Ready::Yes(_) = self.ready_in(object, range) else { return None };
+        let kept = self.file(object.slot, epoch, false).ok()?;
+        let view = View { file: kept.for_reading()?, medium: self.core.medium, slot: object.slot, epoch };
+        self.still_shows(&view).then_some(view)
+    }
+
+    /// Whether nothing was taken away from a file since it was looked at, so that what was read meanwhile is right.
+    pub fn still_shows(&self, view: &View) -> bool {
+        self.epoch(view.slot).load(Ordering::SeqCst) == view.epoch && !self.closed()
+    }
+}
