@@ -17,7 +17,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 pub use bench::{BenchCommand, BenchReadArgs};
 pub use job::{IntroduceArgs, JobArgs, JobCommand, ModeArg};
 pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
-pub use serve::{ClusterArgs, ServeArgs, TierArg};
+pub use serve::{ClusterArgs, EtcdArgs, ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
 pub use warm::WarmArgs;
 

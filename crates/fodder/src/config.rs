@@ -9,7 +9,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-use crate::cli::{ClusterArgs, LogFormat, ServeArgs};
+use crate::cli::{ClusterArgs, EtcdArgs, LogFormat, ServeArgs};
 use anyhow::{Context, Result, bail, ensure};
 use fodder_core::config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig};
 use fodder_server::{ClusterConfig, NodeConfig, cluster::TlsConfig};
@@ -141,6 +141,7 @@ fn apply_cluster_flags(config: &mut ClusterConfig, args: &ClusterArgs) {
         cluster_cert,
         cluster_key,
         cluster_ca,
+        etcd,
     } = args;
     if !join.is_empty() {
         config.join = join.clone();
@@ -156,6 +157,16 @@ fn apply_cluster_flags(config: &mut ClusterConfig, args: &ClusterArgs) {
     if let Some(zone) = zone {
         config.zone = zone.clone();
     }
+    let EtcdArgs { etcd_ca, etcd_cert, etcd_key, etcd_user, etcd_password_file } = etcd;
+    for (setting, flag) in [
+        (&mut config.etcd.ca, etcd_ca),
+        (&mut config.etcd.cert, etcd_cert),
+        (&mut config.etcd.key, etcd_key),
+        (&mut config.etcd.password_file, etcd_password_file),
+    ] {
+        *setting = flag.clone().or(setting.take());
+    }
+    config.etcd.user = etcd_user.clone().or(config.etcd.user.take());
 }
 
 /// A dataset with its name and an origin that means the same in every directory.

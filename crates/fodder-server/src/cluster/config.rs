@@ -1,12 +1,15 @@
 //! What a user may say about the cluster a node is in, checked and turned into a membership.
 
-use super::membership::{
-    Identity, Joined, Member, Patience, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone,
-    etcd::{self, Etcd},
-    fixed::Fixed,
-    gossip::{self, Gossip},
-};
+#[cfg(test)]
+mod tests;
+
 use super::{
+    membership::{
+        Identity, Joined, Member, Patience, Seal, Seed, State, Terms, VERSIONS, check_address, check_zone,
+        etcd::{self, Etcd, EtcdConfig},
+        fixed::Fixed,
+        gossip::{self, Gossip},
+    },
     tls::{Tls, TlsConfig},
     token::Token,
     trust::Trust,
@@ -49,6 +52,9 @@ pub struct ClusterConfig {
     pub gossip: Option<SocketAddr>,
     /// What the keys of members at etcd begin with.
     pub etcd_prefix: String,
+    /// How etcd is reached.
+    #[serde(skip_serializing_if = "is_default")]
+    pub etcd: EtcdConfig,
     /// The file with the word that all nodes of the cluster share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
@@ -83,10 +89,15 @@ impl Default for ClusterConfig {
             patience: super::Patience::default().first_word,
             gossip: None,
             etcd_prefix: "/fodder/members/".into(),
+            etcd: EtcdConfig::default(),
             token_file: None,
             tls: None,
         }
     }
+}
+
+fn is_default(config: &EtcdConfig) -> bool {
+    *config == EtcdConfig::default()
 }
 
 /// The most nodes that may keep the same bytes.
@@ -125,12 +136,9 @@ impl ClusterConfig {
                 self.heartbeat, self.unreachable_after
             )));
         }
-        if self.tls.is_some() && self.token_file.is_none() && self.membership == Way::Gossip {
-            return Err(Error::Invalid(
-                "gossip goes over UDP, which certificates do not cover: give all nodes a token_file beside their \
-                 certificates, or choose the membership `fixed` or `etcd`"
-                    .into(),
-            ));
+        self.etcd.check()?;
+        if self.tls.is_some() && self.token_file.is_none() {
+            self.check_without_token()?;
         }
         if self.patience < MIN_PATIENCE {
             let text = "a patience below 100ms: every node would be taken for a dead one";
@@ -142,6 +150,38 @@ impl ClusterConfig {
         Ok(())
     }
 
+    /// Certificates do not cover every way in which nodes hear of others.
+    fn check_without_token(&self) -> Result<()> {
+        match self.membership {
+            Way::Gossip => Err(Error::Invalid(
+                "gossip goes over UDP, which certificates do not cover: give all nodes a token_file beside their \
+                 certificates, or choose the membership `fixed` or `etcd`"
+                    .into(),
+            )),
+            Way::Etcd if !self.etcd.is_guarded() => Err(Error::Invalid(
+                "whoever writes to etcd could make up members, certificates or not: reach etcd over TLS with a \
+                 certificate or a user (cluster.etcd), or give all nodes a token_file beside their certificates"
+                    .into(),
+            )),
+            Way::Etcd | Way::Fixed => Ok(()),
+        }
+    }
+
+    /// What etcd's addresses say about how it is reached must be so.
+    fn etcd_address<'a>(&self, text: &'a str) -> Result<&'a str> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        match (scheme, self.etcd.ca.is_some()) {
+            ("", _) | ("https", true) | ("http", false) => Ok(rest.trim_end_matches('/')),
+            ("https", false) => Err(Error::Invalid(format!(
+                "{text:?} is reached over TLS: give the authority of etcd's certificate in cluster.etcd.ca"
+            ))),
+            ("http", true) => Err(Error::Invalid(format!(
+                "cluster.etcd.ca is given, so etcd is reached over TLS: write https:// in {text:?}, or leave it out"
+            ))),
+            _ => Err(Error::Invalid(format!("{text:?} is not where etcd is: write HOST:PORT or https://HOST:PORT"))),
+        }
+    }
+
     /// Everybody to look for.
     fn seeds(&self) -> Result<Vec<Seed>> {
         let port = match self.membership {
@@ -149,8 +189,18 @@ impl ClusterConfig {
             Way::Gossip => Some(gossip::PORT),
             Way::Etcd => Some(etcd::PORT),
         };
-        let parsed: Result<Vec<_>, _> = self.join.iter().map(|text| Seed::parse(text, port)).collect();
-        Ok(parsed.map_err(Error::Invalid)?.concat())
+        let mut seeds = Vec::new();
+        for text in &self.join {
+            let text = match self.membership {
+                Way::Etcd => {
+                    let parts: Result<Vec<_>> = text.split(',').map(|part| self.etcd_address(part.trim())).collect();
+                    parts?.join(",")
+                }
+                Way::Fixed | Way::Gossip => text.clone(),
+            };
+            seeds.extend(Seed::parse(&text, port).map_err(Error::Invalid)?);
+        }
+        Ok(seeds)
     }
 
     /// The text of the token, if there is one.
@@ -214,7 +264,13 @@ impl ClusterConfig {
         };
         Ok(match self.membership {
             Way::Fixed => Fixed::start(me, seeds, terms),
-            Way::Etcd => Etcd::start(me, seeds, &self.etcd_prefix, terms),
+            Way::Etcd => {
+                self.etcd.try_files()?;
+                if self.etcd.user.is_some() && self.etcd.ca.is_none() {
+                    tracing::warn!("the password for etcd is sent in plain text: give etcd.ca to use TLS");
+                }
+                Etcd::start(me, seeds, &self.etcd_prefix, self.etcd.clone(), terms)
+            }
             Way::Gossip => {
                 let listen = self.gossip.unwrap_or(SocketAddr::new(grpc.ip(), gossip::PORT));
                 Gossip::start(me, seeds, listen, terms).await?
@@ -254,64 +310,4 @@ async fn route_to(seed: &Seed) -> Option<IpAddr> {
     let socket = tokio::net::UdpSocket::bind(any).await.ok()?;
     socket.connect(target).await.ok()?;
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn seeds(text: &str) -> Vec<Seed> {
-        Seed::parse(text, None).unwrap()
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_in_a_sentence() {
-        let config = ClusterConfig::default;
-        for (config, why) in [
-            (ClusterConfig { join: vec!["gpu[1-".into()], ..config() }, "never closes"),
-            (ClusterConfig { zone: "a b".into(), ..config() }, "is not a zone"),
-            (ClusterConfig { advertise: Some("node-3".into()), ..config() }, "not an address such as node-3:18284"),
-            (ClusterConfig { replicas: 0, ..config() }, "between 1 and 16"),
-            (ClusterConfig { unreachable_after: Duration::from_secs(2), ..config() }, "3 times as long"),
-            (ClusterConfig { heartbeat: Duration::ZERO, ..config() }, "at least 20ms"),
-            (
-                ClusterConfig {
-                    membership: Way::Gossip,
-                    tls: Some(TlsConfig { cert: "a".into(), key: "b".into(), ca: "c".into() }),
-                    ..config()
-                },
-                "gossip goes over UDP",
-            ),
-        ] {
-            let error = config.check().unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
-        }
-        config().check().unwrap();
-        assert!(!config().is_in_use());
-    }
-
-    #[tokio::test]
-    async fn a_node_says_where_it_is_reached_or_why_it_is_not() {
-        let here: SocketAddr = "127.0.0.2:9".parse().unwrap();
-        assert_eq!(advertised(here, &seeds("127.0.0.1:1,localhost")).await.unwrap(), "127.0.0.2:9");
-        let error = advertised(here, &seeds("127.0.0.1,gpu01")).await.unwrap_err().to_string();
-        assert!(error.contains("--grpc 0.0.0.0:9"), "{error}");
-        let all: SocketAddr = "0.0.0.0:9".parse().unwrap();
-        assert_eq!(advertised(all, &seeds("127.0.0.1:1")).await.unwrap(), "127.0.0.1:9");
-        let error = advertised(all, &seeds("no-such-host.invalid")).await.unwrap_err().to_string();
-        assert!(error.contains("--advertise"), "{error}");
-    }
-
-    #[test]
-    fn a_token_is_read_from_its_file_and_an_empty_one_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("token");
-        let config = ClusterConfig { token_file: Some(path.clone()), ..ClusterConfig::default() };
-        config.token().unwrap_err();
-        std::fs::write(&path, " \n").unwrap();
-        assert!(config.token().unwrap_err().to_string().contains("is empty"));
-        std::fs::write(&path, "secret\n").unwrap();
-        assert_eq!(config.token().unwrap().as_deref(), Some("secret\n"));
-    }
 }

@@ -51,14 +51,15 @@ pub(crate) async fn reload(info: &NodeInfo, cluster: bool) -> ReloadReply {
     ReloadReply { nodes }
 }
 
-/// Reads this node's configuration again.
+/// Reads this node's configuration and certificates again.
 pub(super) async fn reload_here(info: &NodeInfo) -> NodeReload {
     let (id, address) = me(info);
+    let certificates = info.state.tls().map_or(Ok(()), |tls| tls.reload());
     let done = match info.state.reloading() {
         Some(reloading) => reloading.run().await,
         None => Err(Error::Unavailable("this node is still starting: try again in a moment".into())),
     };
-    match done {
+    match certificates.and(done) {
         Ok(done) => NodeReload { id, address, ..done },
         Err(error) => NodeReload { id, address, error: error.to_string(), ..Default::default() },
     }

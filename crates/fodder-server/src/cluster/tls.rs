@@ -13,7 +13,7 @@ mod config;
 mod current;
 pub(crate) mod file;
 mod follow;
-mod keys;
+pub(crate) mod keys;
 mod vouched;
 
 pub use config::TlsConfig;

@@ -146,6 +146,30 @@ pub struct ClusterArgs {
     /// Certificates of the authorities that vouch for the nodes of the cluster.
     #[arg(long, value_name = "FILE", env = "FODDER_CLUSTER_CA", requires = "cluster_cert", help_heading = "Cluster")]
     pub cluster_ca: Option<PathBuf>,
+
+    /// How etcd is reached, if nodes know of each other by it.
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+}
+
+/// How etcd is reached.
+#[derive(Debug, Clone, Default, Args)]
+pub struct EtcdArgs {
+    /// Certificates of the authorities that vouch for etcd, which is then reached over TLS.
+    #[arg(long, value_name = "FILE", env = "FODDER_ETCD_CA", help_heading = "Cluster")]
+    pub etcd_ca: Option<PathBuf>,
+    /// The certificate to show to etcd.
+    #[arg(long, value_name = "FILE", env = "FODDER_ETCD_CERT", help_heading = "Cluster")]
+    pub etcd_cert: Option<PathBuf>,
+    /// The private key of that certificate.
+    #[arg(long, value_name = "FILE", env = "FODDER_ETCD_KEY", help_heading = "Cluster")]
+    pub etcd_key: Option<PathBuf>,
+    /// The user to be at etcd.
+    #[arg(long, value_name = "NAME", env = "FODDER_ETCD_USER", help_heading = "Cluster")]
+    pub etcd_user: Option<String>,
+    /// The file with that user's password.
+    #[arg(long, value_name = "FILE", env = "FODDER_ETCD_PASSWORD_FILE", help_heading = "Cluster")]
+    pub etcd_password_file: Option<PathBuf>,
 }
 
 /// A way of knowing other nodes by its name.

@@ -4,9 +4,11 @@
 //! etcd going away stops nothing: what was seen stays, and members are asked directly whether they live until it is back.
 //! So is one whose lease ran out while etcd is there: it may be cut off from etcd alone, and answers all the same.
 
+mod access;
 mod session;
 
 use super::{Joined, Member, Members, Membership, Seed, State, Terms, board::Board, probe::Prober};
+pub use access::EtcdConfig;
 use session::Session;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{
@@ -34,8 +36,8 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Begins to keep a lease at one of these, with keys under a prefix; ends when it is dropped or left.
-    pub fn start(me: Member, servers: Vec<Seed>, prefix: &str, terms: Terms) -> Joined {
+    /// Begins to keep a lease at one of these, reached like this, with keys under a prefix; ends when it is dropped or left.
+    pub fn start(me: Member, servers: Vec<Seed>, prefix: &str, access: EtcdConfig, terms: Terms) -> Joined {
         let board = Board::new(me, terms.patience);
         let prober = Prober::new(Arc::clone(&board), terms.seal.clone(), Arc::clone(&terms.dial));
         let (sender, session) = watch::channel(None);
@@ -46,6 +48,7 @@ impl Etcd {
             prober: Arc::clone(&etcd.prober),
             news: Arc::clone(&etcd.news),
             prefix: prefix.to_owned(),
+            access,
             terms: terms.clone(),
             session: sender,
         };
@@ -60,6 +63,7 @@ struct Shared {
     prober: Arc<Prober>,
     news: Arc<Notify>,
     prefix: String,
+    access: EtcdConfig,
     terms: Terms,
     session: watch::Sender<Option<Session>>,
 }
@@ -73,7 +77,8 @@ impl Shared {
                 let board = Arc::clone(&self.board);
                 let address = server.to_string();
                 let prober = Arc::clone(&self.prober);
-                let opened = Session::open(&address, &self.prefix, &self.terms, board, prober);
+                let way = (&self.prefix[..], &self.access);
+                let opened = Session::open(&address, way, &self.terms, board, prober);
                 let error = match self.asking_meanwhile(opened).await {
                     Ok(mut session) => {
                         tracing::info!(%server, "etcd is there");

@@ -4,7 +4,7 @@
 
 mod conformance;
 mod node;
-mod server;
+pub(super) mod server;
 
 use super::*;
 

@@ -1,5 +1,6 @@
 //! One connection to etcd: a lease that is kept, this node's key under it, and what is seen of the others' keys.
 
+use super::access::{Access, DEADLINE, EtcdConfig};
 use crate::cluster::membership::{
     Incarnation, NodeId, Seal, Terms,
     board::Board,
@@ -18,13 +19,7 @@ use prost::Message;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{
-    Status,
-    transport::{Channel, Endpoint},
-};
-
-/// How long etcd may take to answer.
-const DEADLINE: Duration = Duration::from_secs(3);
+use tonic::Status;
 
 /// The most keys that are read.
 const MAX_KEYS: i64 = 4096;
@@ -32,7 +27,7 @@ const MAX_KEYS: i64 = 4096;
 /// A session at etcd.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    channel: Channel,
+    access: Access,
     prefix: String,
     lease: i64,
     ttl: Duration,
@@ -52,20 +47,19 @@ impl Session {
     /// Connects, takes a lease, writes this node's key and reads those of the others; or says why not.
     pub(super) async fn open(
         server: &str,
-        prefix: &str,
+        (prefix, access): (&str, &EtcdConfig),
         terms: &Terms,
         board: Arc<Board>,
         prober: Arc<Prober>,
     ) -> Result<Self, String> {
-        let endpoint = Endpoint::from_shared(format!("http://{server}")).map_err(|error| error.to_string())?;
-        let endpoint = endpoint.connect_timeout(DEADLINE).timeout(DEADLINE);
-        let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
+        let access = Access::open(access, server).await?;
         // As long as silence may last, and at least what etcd grants.
         let ttl = terms.patience.unreachable_after.max(Duration::from_secs(2));
         let request = LeaseGrantRequest { ttl: ttl.as_secs().try_into().unwrap_or(i64::MAX) };
-        let lease = LeaseClient::new(channel.clone()).lease_grant(request).await.map_err(said)?.into_inner();
+        let grant = |channel, request| async { LeaseClient::new(channel).lease_grant(request).await };
+        let lease = access.call(request, grant).await?;
         let mut session = Self {
-            channel,
+            access,
             prefix: prefix.to_owned(),
             lease: lease.id,
             ttl: Duration::from_secs(lease.ttl.try_into().unwrap_or(1)),
@@ -93,8 +87,9 @@ impl Session {
     async fn try_keep(&mut self, news: &Notify) -> Result<(), String> {
         let (ask, asked) = mpsc::channel(4);
         ask.send(LeaseKeepAliveRequest { id: self.lease }).await.map_err(|error| error.to_string())?;
-        let mut client = LeaseClient::new(self.channel.clone());
-        let mut kept = within(client.lease_keep_alive(ReceiverStream::new(asked))).await?;
+        let mut client = LeaseClient::new(self.access.channel());
+        let asked = self.access.request(ReceiverStream::new(asked));
+        let mut kept = within(client.lease_keep_alive(asked)).await?;
         let (watch, watched) = mpsc::channel(1);
         let create = WatchCreateRequest {
             key: self.prefix.clone().into(),
@@ -103,7 +98,8 @@ impl Session {
         };
         let request = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
         watch.send(request).await.map_err(|error| error.to_string())?;
-        let mut events = within(WatchClient::new(self.channel.clone()).watch(ReceiverStream::new(watched))).await?;
+        let watched = self.access.request(ReceiverStream::new(watched));
+        let mut events = within(WatchClient::new(self.access.channel()).watch(watched)).await?;
         let mut renew = tokio::time::interval(self.ttl / 3);
         let mut ticks = tokio::time::interval(self.interval);
         let mut last_kept = tokio::time::Instant::now();
@@ -146,7 +142,8 @@ impl Session {
     /// Gives the lease back, and with it the key.
     pub(super) async fn end(&self) {
         let request = LeaseRevokeRequest { id: self.lease };
-        let _ = LeaseClient::new(self.channel.clone()).lease_revoke(request).await;
+        let revoke = |channel, request| async { LeaseClient::new(channel).lease_revoke(request).await };
+        let _ = self.access.call(request, revoke).await;
     }
 
     /// Writes this node's word.
@@ -156,15 +153,16 @@ impl Session {
         // Sealed, so that whoever may write to etcd cannot make up members.
         let value = sealed(words, &self.seal).encode_to_vec();
         let request = PutRequest { key: key.into(), value: value.into(), lease: self.lease };
-        KvClient::new(self.channel.clone()).put(request).await.map_err(said)?;
-        Ok(())
+        let put = |channel, request| async { KvClient::new(channel).put(request).await };
+        self.access.call(request, put).await.map(drop)
     }
 
     /// Reads all words.
     async fn read(&mut self) -> Result<(), String> {
         let (key, range_end) = (self.prefix.clone().into(), end_of(&self.prefix).into());
         let request = RangeRequest { key, range_end, limit: MAX_KEYS };
-        let answer = KvClient::new(self.channel.clone()).range(request).await.map_err(said)?.into_inner();
+        let range = |channel, request| async { KvClient::new(channel).range(request).await };
+        let answer = self.access.call(request, range).await?;
         self.revision = answer.header.map_or(0, |header| header.revision);
         answer.kvs.iter().for_each(|kv| self.hear(kv));
         Ok(())

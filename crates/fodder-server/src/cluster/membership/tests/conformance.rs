@@ -85,11 +85,19 @@ macro_rules! conforms {
 conforms!(fixed, (|_: &str| Some(((), Way::Fixed))));
 conforms!(gossip, (|_: &str| Some(((), Way::Gossip))));
 conforms!(etcd, with_etcd);
+conforms!(guarded_etcd, with_guarded_etcd);
 
 /// A real etcd, and the way that goes with it.
 fn with_etcd(test: &str) -> Option<(EtcdServer, Way)> {
     let server = EtcdServer::start(test)?;
-    let way = Way::Etcd(server.address);
+    let way = Way::Etcd(server.address, server.access.clone());
+    Some((server, way))
+}
+
+/// One that is reached over TLS with a certificate, a user and a password.
+fn with_guarded_etcd(test: &str) -> Option<(EtcdServer, Way)> {
+    let server = EtcdServer::start_guarded(test)?;
+    let way = Way::Etcd(server.address, server.access.clone());
     Some((server, way))
 }
 
@@ -138,7 +146,7 @@ async fn one_that_is_cut_off_from_etcd_alone_is_still_a_member_for_those_who_rea
     let (address, cut) = passage(server.address).await;
     let first = Start::new(&way, 1, &[]).run().await;
     let second = Start::new(&way, 2, &[]).run().await;
-    let third = Start::new(&Way::Etcd(address), 3, &[]).run().await;
+    let third = Start::new(&Way::Etcd(address, Default::default()), 3, &[]).run().await;
     for node in [&first, &second, &third] {
         node.announce(State::Serving).await;
     }

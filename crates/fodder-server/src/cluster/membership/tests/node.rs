@@ -3,7 +3,11 @@
 use super::*;
 use crate::{
     Addresses, IcacheConfig, NodeInfo, NodeState,
-    cluster::membership::{etcd::Etcd, fixed::Fixed, gossip::Gossip},
+    cluster::membership::{
+        etcd::{Etcd, EtcdConfig},
+        fixed::Fixed,
+        gossip::Gossip,
+    },
 };
 use fodder_core::{Engine, config::EngineConfig};
 use std::{
@@ -23,7 +27,7 @@ const LONG: Duration = Duration::from_secs(60);
 pub(super) enum Way {
     Fixed,
     Gossip,
-    Etcd(SocketAddr),
+    Etcd(SocketAddr, EtcdConfig),
 }
 
 /// A node; dropped, it is dead.
@@ -75,9 +79,9 @@ impl Start {
         let seeds: Vec<_> = self.seeds.iter().flat_map(|seed| Seed::parse(&seed.to_string(), None).unwrap()).collect();
         let joined = match self.way {
             Way::Fixed => Fixed::start(me, seeds, terms),
-            Way::Etcd(server) => {
+            Way::Etcd(server, access) => {
                 let servers = Seed::parse(&server.to_string(), None).unwrap();
-                Etcd::start(me, servers, "/test/members/", terms)
+                Etcd::start(me, servers, "/test/members/", access, terms)
             }
             Way::Gossip => Gossip::start(me, seeds, ([127, 0, 0, 1], 0).into(), terms).await.unwrap(),
         };
