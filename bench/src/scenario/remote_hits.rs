@@ -17,6 +17,7 @@ use crate::{
     process::Process,
 };
 use anyhow::{Context, Result, ensure};
+use fodder_authority::Authority;
 use std::{cell::RefCell, path::Path, time::Instant};
 
 /// One way of reading: how many readers, items of what size, how many in a batch, and the least part of `iperf3`'s speed.
@@ -36,14 +37,29 @@ const CASES: [Case; 3] = [
 /// Bytes of the data.
 const DATA_BYTES: usize = 1 << 30;
 
-/// Measures it.
-pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
-    let pair = Pair::new()?;
-    CASES.iter().map(|case| one(setting, &pair, case)).collect()
+/// Whether nodes show each other certificates and encrypt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Plain,
+    Tls,
 }
 
-fn one(setting: &Setting, pair: &Pair, case: &Case) -> Result<Line> {
+/// Measures it, and what TLS makes of it.
+pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
+    let pair = Pair::new()?;
+    let ways = CASES.iter().flat_map(|case| [(case, Way::Plain), (case, Way::Tls)]);
+    ways.map(|(case, way)| one(setting, &pair, case, way)).collect()
+}
+
+fn one(setting: &Setting, pair: &Pair, case: &Case, way: Way) -> Result<Line> {
     let workspace = setting.workspace()?;
+    if way == Way::Tls {
+        let authority = Authority::new("bench");
+        for (side, address) in Pair::ADDRESSES.iter().enumerate() {
+            let dir = workspace.path().join(format!("cache-{side}/tls"));
+            authority.issue(&format!("node-{side}"), &[address]).write(&dir, authority.pem());
+        }
+    }
     let data = workspace.path().join("data");
     let items = setting.choose(DATA_BYTES, DATA_BYTES / 8) / case.item_bytes;
     fixture::write_files(&data, items, case.item_bytes)?;
@@ -86,7 +102,11 @@ fn one(setting: &Setting, pair: &Pair, case: &Case) -> Result<Line> {
     let size = if case.item_bytes < 1 << 20 { "100 KiB" } else { "4 MiB" };
     let plural = if case.readers == 1 { "" } else { "s" };
     let what = format!("remote hits of {} × {size}, {} reader{plural}", case.batch, case.readers);
-    Ok(Line::of_rounds(what, "GB/s", &speeds[0], "iperf3", &speeds[1], Target::AtLeast(case.least)))
+    let (what, target) = match way {
+        Way::Plain => (what, Target::AtLeast(case.least)),
+        Way::Tls => (format!("{what}, over TLS"), Target::Context),
+    };
+    Ok(Line::of_rounds(what, "GB/s", &speeds[0], "iperf3", &speeds[1], target))
 }
 
 /// A node in one of the namespaces.

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fodder_server::{
     Node, NodeConfig,
-    cluster::{Neighbour, Patience, Peering},
+    cluster::{Neighbour, Patience, Peering, Tls, TlsConfig, Trust},
 };
 use std::{
     net::{IpAddr, SocketAddr},
@@ -34,19 +34,33 @@ pub(crate) struct MemberArguments {
 }
 
 impl MemberArguments {
+    /// The certificates in its cache directory, if there are any.
+    fn trust(&self) -> Result<Trust> {
+        let dir = self.cache_dir.join("tls");
+        if !dir.is_dir() {
+            return Ok(Trust::default());
+        }
+        let [cert, key, ca] = ["node.pem", "node.key", "ca.pem"].map(|name| dir.join(name));
+        Ok(Trust { token: None, tls: Some(Tls::read(&TlsConfig { cert, key, ca })?) })
+    }
+
     /// Says where it listens; then obeys `warm` (reads everything), `meet ADDRESS ADDRESS` (of the two) and `status`.
     pub(crate) fn run(self) -> Result<()> {
         fixture::raise_open_files()?;
         let runtime = tokio::runtime::Runtime::new()?;
-        let (cache, node) = runtime.block_on(async {
+        let (cache, node, trust) = runtime.block_on(async {
             let cache = Cache::open(&self.cache_dir, CACHE_BYTES[self.side.min(1)], self.origin.clone()).await?;
             let any = SocketAddr::new(self.address, 0);
             let socket = Some(self.cache_dir.join("fodder.sock"));
             let doors = NodeConfig { rest: any, grpc: any, socket, ..NodeConfig::default() };
-            let node = Node::start(doors, Arc::clone(&cache.engine)).await?;
-            anyhow::Ok((cache, node))
+            let trust = self.trust()?;
+            let node = match trust.tls.clone() {
+                None => Node::start(doors, Arc::clone(&cache.engine)).await?,
+                Some(tls) => Node::start_secure(doors, Arc::clone(&cache.engine), tls).await?,
+            };
+            anyhow::Ok((cache, node, trust))
         })?;
-        let peering = Peering::new(self.side as u128, 1, None, Patience::default());
+        let peering = Peering::new(self.side as u128, 1, trust, Patience::default());
         process::say(&node.addresses().grpc.to_string())?;
         process::obey(|line| {
             let mut words = line.split(' ');
