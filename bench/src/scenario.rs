@@ -5,6 +5,7 @@ mod bytes_per_item;
 mod cold_object;
 mod engine_hits;
 mod first_epoch;
+mod membership;
 mod memory;
 mod mount;
 mod peers;
@@ -54,6 +55,8 @@ pub(crate) enum Scenario {
     BytesPerItem,
     /// The anonymous memory of a node while 64 readers stream ten times its cache.
     Memory,
+    /// What a node spends on knowing who is there, at 10 to 300 nodes that gossip.
+    Membership,
     /// A mounted directory, everything cached, against the native one.
     Mount,
     /// The mount beside those of rclone and s3fs.
@@ -82,6 +85,7 @@ impl Scenario {
         Self::ColdObject,
         Self::BytesPerItem,
         Self::Memory,
+        Self::Membership,
         Self::Mount,
         Self::Peers,
         Self::FirstEpoch,
@@ -101,6 +105,7 @@ impl Scenario {
             Self::ColdObject => "cold-object",
             Self::BytesPerItem => "bytes-per-item",
             Self::Memory => "memory",
+            Self::Membership => "membership",
             Self::Mount => "mount",
             Self::Peers => "peers",
             Self::FirstEpoch => "first-epoch",
@@ -123,6 +128,7 @@ impl Scenario {
             Self::Restart => restart::run(setting),
             Self::Sim => sim::run(setting),
             Self::Memory => memory::run(setting),
+            Self::Membership => membership::run(setting),
             Self::Mount => mount::run(setting),
             Self::Peers => peers::run(setting),
             Self::FirstEpoch => first_epoch::run(setting),
@@ -153,6 +159,9 @@ pub(crate) enum Child {
     /// A node of two.
     #[command(hide = true)]
     Member(remote_hits::MemberArguments),
+    /// Nodes that gossip.
+    #[command(hide = true)]
+    Crowd(membership::CrowdArguments),
     /// Weighs a catalog.
     #[command(hide = true)]
     Weigh(bytes_per_item::WeighArguments),
@@ -168,6 +177,7 @@ impl Child {
             Self::Node(node) => node.run(),
             Self::Client(client) => client.run(),
             Self::Member(member) => member.run(),
+            Self::Crowd(crowd) => crowd.run(),
             Self::Weigh(weigh) => weigh.run(),
             Self::Reopen(reopen) => reopen.run(),
         }

@@ -189,9 +189,10 @@ impl View {
     pub fn pass(&mut self, now: Duration) {
         let step = now.saturating_sub(self.clock);
         self.clock = now;
-        if step <= self.patience.unreachable_after / 2 {
-            self.now += step;
+        if step.is_zero() || step > self.patience.unreachable_after / 2 {
+            return;
         }
+        self.now += step;
         let (now, patience) = (self.now, self.patience.forgotten_after);
         let forgotten: Vec<_> = self
             .others
@@ -206,6 +207,17 @@ impl View {
     pub fn members(&self) -> Members {
         let seen = |known: &Known| Seen { member: known.member.clone(), unreachable: self.is_silent(known) };
         Members::new(self.me.clone(), self.others.values().map(seen))
+    }
+
+    /// Whether members that were seen before are what is seen now, however often it was said since. Nothing is copied: this is
+    /// asked at every word that is heard.
+    pub fn still_sees(&self, before: &Members) -> bool {
+        let same = |(known, seen): (&Known, &Seen)| {
+            self.is_silent(known) == seen.unreachable && known.member.says_the_same(&seen.member)
+        };
+        before.all().len() == self.others.len() + 1
+            && before.me().says_the_same(&self.me)
+            && self.others.values().zip(before.others()).all(same)
     }
 
     /// The addresses of all others, to ask them whether they live.

@@ -68,10 +68,4 @@ impl Members {
     pub fn get(&self, id: NodeId) -> Option<&Seen> {
         self.list.binary_search_by_key(&id, |seen| seen.member.id).ok().map(|at| &self.list[at])
     }
-
-    /// Whether both say the same, however often it was said.
-    pub fn says_the_same(&self, other: &Self) -> bool {
-        let same = |(a, b): (&Seen, &Seen)| a.unreachable == b.unreachable && a.member.says_the_same(&b.member);
-        self.me == other.me && self.list.len() == other.list.len() && self.list.iter().zip(&other.list).all(same)
-    }
 }

@@ -34,7 +34,12 @@ pub use seed::Seed;
 pub use status::{ClusterStatus, MemberStatus};
 
 use board::Board;
-use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// The versions of the protocol between nodes that this program speaks.
@@ -92,4 +97,6 @@ pub struct Joined {
     pub(crate) seal: Seal,
     /// Where it gossips, if it does.
     pub gossip: Option<SocketAddr>,
+    /// Bytes of gossip that it has sent.
+    pub gossip_bytes: Arc<AtomicU64>,
 }

@@ -65,10 +65,14 @@ impl Board {
 
     /// Takes in gossip: whatever is new in it is a sign of life, whoever passed it on.
     pub(super) fn gossiped(&self, words: Vec<Member>) {
-        let lives: Vec<_> = words.iter().map(|word| (word.id, word.incarnation)).collect();
-        let news = self.take_in(words, Voice::Hearsay);
-        let lives = lives.into_iter().zip(news).filter_map(|(life, news)| news.then_some(life));
-        self.vouch(lives);
+        self.change(|view, now| {
+            for word in words {
+                let life = (word.id, word.incarnation);
+                if take_in(view, word, Voice::Hearsay, now) {
+                    view.vouch(life.0, life.1, now);
+                }
+            }
+        });
     }
 
     /// Somebody who knows says that these live.
@@ -86,42 +90,44 @@ impl Board {
         self.change(|view, now| view.pass(now));
     }
 
-    /// Says of each word whether it was news.
-    fn take_in(&self, words: Vec<Member>, first: Voice) -> Vec<bool> {
-        let mut news = Vec::with_capacity(words.len());
+    fn take_in(&self, words: Vec<Member>, first: Voice) {
         self.change(|view, now| {
             for (number, word) in words.into_iter().enumerate() {
-                let address = word.address.clone();
-                let heard = view.hear(word, if number == 0 { first } else { Voice::Hearsay }, now);
-                news.push(heard == Ok(Heard::News));
-                match heard {
-                    Ok(Heard::Double) => tracing::warn!(
-                        address,
-                        "another node speaks with this node's identity: was the cache directory copied? Remove \
-                         identity.json from the copy"
-                    ),
-                    Ok(Heard::News | Heard::Old) => {}
-                    Err(refused) => tracing::debug!(address, %refused, "a word of a member is not believed"),
-                }
+                take_in(view, word, if number == 0 { first } else { Voice::Hearsay }, now);
             }
         });
-        news
     }
 
     /// Changes the view, and tells those who wait if it then says something else.
     fn change(&self, change: impl FnOnce(&mut View, Duration)) {
         let mut view = self.view.lock();
         change(&mut view, self.started.elapsed());
-        let members = view.members();
         self.news.send_if_modified(|last| {
-            let news = !members.says_the_same(last);
+            let news = !view.still_sees(last);
             if news {
+                let members = view.members();
                 log_changes(last, &members);
                 *last = Arc::new(members);
             }
             news
         });
     }
+}
+
+/// Takes in one word; says whether it was news.
+fn take_in(view: &mut View, word: Member, voice: Voice, now: Duration) -> bool {
+    let address = word.address.clone();
+    match view.hear(word, voice, now) {
+        Ok(Heard::News) => return true,
+        Ok(Heard::Old) => {}
+        Ok(Heard::Double) => tracing::warn!(
+            address,
+            "another node speaks with this node's identity: was the cache directory copied? Remove identity.json from \
+             the copy"
+        ),
+        Err(refused) => tracing::debug!(address, %refused, "a word of a member is not believed"),
+    }
+    false
 }
 
 /// One line for whoever came, went or changed its state.

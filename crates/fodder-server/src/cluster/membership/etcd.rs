@@ -53,7 +53,7 @@ impl Etcd {
             session: sender,
         };
         tokio::spawn(etcd.stop.clone().run_until_cancelled_owned(shared.run(servers)));
-        Joined { membership: Arc::new(etcd), board, seal: terms.seal, gossip: None }
+        Joined { membership: Arc::new(etcd), board, seal: terms.seal, gossip: None, gossip_bytes: Arc::default() }
     }
 }
 

@@ -46,7 +46,7 @@ impl Fixed {
             fixed.tasks.clone(),
             Arc::clone(&fixed.hurry),
         )));
-        Joined { membership: Arc::new(fixed), board, seal: terms.seal, gossip: None }
+        Joined { membership: Arc::new(fixed), board, seal: terms.seal, gossip: None, gossip_bytes: Arc::default() }
     }
 }
 

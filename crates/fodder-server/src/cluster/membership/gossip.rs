@@ -1,5 +1,5 @@
-//! Members by gossip: each node tells a few others, chosen by chance, what it heard, and they tell it what they heard. What
-//! a node sends does not grow with the cluster, so it is for hundreds of nodes without any other service.
+//! Members by gossip: each node tells a few others, chosen by chance, what it heard, and they tell it what they heard. To how
+//! many a node talks does not grow with the cluster, so it is for hundreds of nodes without any other service.
 //!
 //! Small sealed datagrams over UDP. A word that is newer than what is known here is a sign of life, whoever passes it on;
 //! so a member is unreachable when nobody has heard it, and not when one link is cut.
@@ -18,7 +18,10 @@ use rand::seq::IndexedRandom;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::{
@@ -34,8 +37,11 @@ pub(crate) const PORT: u16 = 18282;
 /// To how many of those who were heard lately a node talks at a time; and to one who was not.
 const FANOUT: usize = 3;
 
-/// About how many others a datagram tells: it stays below 6 KiB.
-const OTHERS_TOLD: usize = 40;
+/// About how many others a datagram tells: all of a small cluster, and two fifths of a large one, so that everybody is heard
+/// of three times a second however many there are, and datagrams stay below what UDP carries.
+fn others_told(members: usize) -> usize {
+    (members * 2 / 5).clamp(40, 400)
+}
 
 /// The largest datagram.
 const MAX_BYTES: usize = 65_507;
@@ -70,11 +76,18 @@ impl Gossip {
             stop: CancellationToken::new(),
             hurry: Arc::default(),
         };
-        let talk =
-            Talk { socket, board: Arc::clone(&board), seal: terms.seal.clone(), places: BTreeMap::new(), strangers: 0 };
+        let gossip_bytes: Arc<AtomicU64> = Arc::default();
+        let talk = Talk {
+            socket,
+            board: Arc::clone(&board),
+            seal: terms.seal.clone(),
+            places: BTreeMap::new(),
+            strangers: 0,
+            sent_bytes: Arc::clone(&gossip_bytes),
+        };
         let talk = talk.run(seeds, terms.interval, Arc::clone(&gossip.hurry));
         tokio::spawn(gossip.stop.clone().run_until_cancelled_owned(talk));
-        Ok(Joined { membership: Arc::new(gossip), board, seal: terms.seal, gossip: address })
+        Ok(Joined { membership: Arc::new(gossip), board, seal: terms.seal, gossip: address, gossip_bytes })
     }
 }
 
@@ -87,6 +100,7 @@ struct Talk {
     places: BTreeMap<NodeId, SocketAddr>,
     /// Datagrams that were not believed.
     strangers: u64,
+    sent_bytes: Arc<AtomicU64>,
 }
 
 impl Talk {
@@ -137,11 +151,24 @@ impl Talk {
     }
 
     async fn say(&self, to: SocketAddr, answer: bool) {
-        let words = self.board.tell(OTHERS_TOLD);
-        let places = words.iter().map(|word| self.places.get(&word.id).copied()).collect();
-        let message = word::sealed_told(&Told { words, places, answer }, &self.seal).encode_to_vec();
-        if let Err(error) = self.socket.send_to(&message, to).await {
-            tracing::debug!(%to, %error, "a datagram could not be sent");
+        let message = self.datagram(answer);
+        match self.socket.send_to(&message, to).await {
+            Ok(bytes) => drop(self.sent_bytes.fetch_add(bytes as u64, Relaxed)),
+            Err(error) => tracing::debug!(%to, %error, "a datagram could not be sent"),
+        }
+    }
+
+    /// What is known here, as much of it as fits.
+    fn datagram(&self, answer: bool) -> Vec<u8> {
+        let mut others = others_told(self.places.len());
+        loop {
+            let words = self.board.tell(others);
+            let places = words.iter().map(|word| self.places.get(&word.id).copied()).collect();
+            let message = word::sealed_told(&Told { words, places, answer }, &self.seal).encode_to_vec();
+            if message.len() <= MAX_BYTES || others == 0 {
+                return message;
+            }
+            others /= 2;
         }
     }
 
@@ -197,5 +224,34 @@ impl Membership for Gossip {
 impl Drop for Gossip {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{super::tests::member, *};
+
+    #[tokio::test]
+    async fn a_datagram_carries_as_much_as_fits_and_always_something() {
+        let board = Board::new(member(1), super::super::Patience::default());
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut talk = Talk {
+            socket,
+            board: Arc::clone(&board),
+            seal: Seal::new("token"),
+            places: BTreeMap::new(),
+            strangers: 0,
+            sent_bytes: Arc::default(),
+        };
+        for id in 2..1000 {
+            let address = format!("{}{id}:18284", "long-".repeat(40));
+            board.gossiped(vec![Member { address, ..member(id) }]);
+            talk.places.insert(NodeId(id), "10.0.0.1:18282".parse().unwrap());
+        }
+        let datagram = talk.datagram(false);
+        assert!((20_000..=MAX_BYTES).contains(&datagram.len()), "{} bytes", datagram.len());
+        let told = word::opened(&v1::HelloMessage::decode(&datagram[..]).unwrap(), &talk.seal).unwrap();
+        assert!(told.len() > 100, "{} words", told.len());
     }
 }

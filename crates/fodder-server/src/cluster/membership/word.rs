@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 pub(super) const OTHERS_TOLD: usize = 8;
 
 /// The most words that are taken from one message, with room for members of later versions that tell more.
-const MAX_WORDS: usize = 64;
+const MAX_WORDS: usize = 512;
 
 /// What a member says, its own word first; in gossip also where each was heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
