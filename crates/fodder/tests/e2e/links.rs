@@ -10,7 +10,7 @@ use fleet::{Fleet, Way};
 use load::Load;
 use network::{Cuts, Host, Network};
 use rustix::process::Signal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const NODES: usize = 4;
 
@@ -127,7 +127,11 @@ fn etcd_that_is_cut_off_stops_nothing_and_heals_when_it_is_reached_again() {
     fleet.agree();
     // Some reach it again, and some do not.
     fleet.network.cut(from_etcd(&[0, 1]));
-    load.read_on(&[0, 1, 2, 3], 100);
+    let began = Instant::now();
+    // Longer than leases last.
+    while began.elapsed() < Duration::from_secs(4) {
+        load.read_on(&[0, 1, 2, 3], 10);
+    }
     fleet.agree();
     fleet.network.cut(Cuts::new());
     fleet.agree();

@@ -16,7 +16,11 @@ use fodder_api::{
     v1::HelloMessage,
 };
 use prost::Message;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -73,6 +77,11 @@ impl Session {
         };
         session.put().await?;
         session.read().await?;
+        // Who was known and has no key now may be cut off from etcd.
+        let living: BTreeSet<_> = session.living.values().map(|(id, _)| *id).collect();
+        let known = session.board.members().borrow().clone();
+        let doubted = known.others().filter(|seen| !living.contains(&seen.member.id));
+        session.doubted = doubted.map(|seen| (seen.member.id, seen.member.incarnation)).collect();
         Ok(session)
     }
 
