@@ -183,6 +183,11 @@ impl Catalog {
         self.inner.state.load().snapshots.iter().find(|snapshot| snapshot.id() == id).cloned()
     }
 
+    /// All snapshots that are kept.
+    pub fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        self.inner.state.load().snapshots.clone()
+    }
+
     /// All objects of all snapshots that are kept. Grows with a refresh: take it anew after one.
     pub fn objects(&self) -> Arc<Objects> {
         self.inner.state.load().objects.clone()

@@ -16,6 +16,7 @@ mod answer;
 mod config;
 mod follow;
 mod handover;
+mod job;
 pub mod membership;
 mod operate;
 mod peer;

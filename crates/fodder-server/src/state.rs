@@ -7,7 +7,7 @@ use crate::{
     icache::{Icache, IcacheConfig},
 };
 use fodder_api::v1::NodeReload;
-use fodder_core::Result;
+use fodder_core::{Dataset, Result, job::JobId};
 use futures::future::BoxFuture;
 use std::{
     fmt,
@@ -81,6 +81,22 @@ impl NodeState {
     /// The node's dealings with the others of its cluster, if it is in one.
     pub fn peering(&self) -> Option<&Arc<Peering>> {
         self.peering.get()
+    }
+
+    /// Hears what other nodes know of a job, before it is answered.
+    pub(crate) async fn consult(&self, dataset: &Arc<Dataset>, job: &str) {
+        if let Some(peering) = self.peering() {
+            peering.consult(dataset, job).await;
+        }
+    }
+
+    /// The same by the job's number here.
+    pub(crate) async fn consult_of(&self, dataset: &Arc<Dataset>, job: JobId) {
+        if self.peering().is_some()
+            && let Some(name) = dataset.jobs().name_of(job)
+        {
+            self.consult(dataset, &name).await;
+        }
     }
 
     /// What reads the node's configuration again, once whoever started it has said so.

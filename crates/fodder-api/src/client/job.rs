@@ -84,12 +84,25 @@ impl Job {
 
     /// A rank begins an epoch, and thereby ends the one before.
     pub async fn begin_epoch(&self, rank: u32, epoch: u64, order: &Order) -> Result<v1::BeginEpochReply> {
+        self.begin_epoch_behind(rank, epoch, order, Bytes::new(), Vec::new()).await
+    }
+
+    /// The same for a rank that was at another node, which is gone: with the last receipt that it was given there, and the
+    /// items (those that were asked) that it has consumed since. It goes on exactly behind them, in batches from 0 on.
+    pub async fn begin_epoch_behind(
+        &self,
+        rank: u32,
+        epoch: u64,
+        order: &Order,
+        receipt: Bytes,
+        consumed: Vec<u32>,
+    ) -> Result<v1::BeginEpochReply> {
         let (seed, ids) = match order {
             Order::Seed(seed) => (Some(*seed), Arc::default()),
             Order::Ids(ids) => (None, Arc::clone(ids)),
         };
         let (dataset, job) = self.name();
-        let head = v1::BeginEpochRequest { dataset, job, rank, epoch, seed, ids: Vec::new() };
+        let head = v1::BeginEpochRequest { dataset, job, rank, epoch, seed, ids: Vec::new(), receipt, consumed };
         let messages = in_chunks(head, ids.len(), move |message, range| message.ids = ids[range].to_vec());
         self.call(|mut jobs| async move { jobs.begin_epoch(stream::iter(messages)).await }).await
     }
@@ -105,8 +118,16 @@ impl Job {
     /// A rank has consumed batches, at most [`crate::MAX_ACKNOWLEDGED`] at a time.
     pub async fn acknowledge(&self, epoch: u64, rank: u32, numbers: Vec<u64>) -> Result<()> {
         let (dataset, job) = self.name();
-        let request = v1::AcknowledgeRequest { dataset, job, epoch, rank, numbers };
+        let request = v1::AcknowledgeRequest { dataset, job, epoch, rank, numbers, receipt: false };
         self.call(|mut jobs| async move { jobs.acknowledge(request).await }).await.map(drop)
+    }
+
+    /// The same, answered with a receipt of all that the rank has acknowledged: what it can show to another node when this
+    /// one is gone.
+    pub async fn acknowledge_for_receipt(&self, epoch: u64, rank: u32, numbers: Vec<u64>) -> Result<Bytes> {
+        let (dataset, job) = self.name();
+        let request = v1::AcknowledgeRequest { dataset, job, epoch, rank, numbers, receipt: true };
+        Ok(self.call(|mut jobs| async move { jobs.acknowledge(request).await }).await?.receipt)
     }
 
     /// Items were consumed that were read by id and not in batches, at most [`crate::MAX_IDS`] at a time.

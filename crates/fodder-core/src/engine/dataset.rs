@@ -139,6 +139,11 @@ impl Dataset {
         })
     }
 
+    /// All snapshots that are kept.
+    pub fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        self.catalog.snapshots()
+    }
+
     /// The objects of all kept snapshots: sizes, paths, versions.
     pub fn objects(&self) -> Arc<Objects> {
         self.objects.load_full()

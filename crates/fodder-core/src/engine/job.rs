@@ -15,13 +15,15 @@ mod resemble;
 mod span;
 mod state;
 mod tend;
+mod word;
 
 pub(super) use notice::{Note, Notices};
 pub(super) use prefetch::Prefetcher;
 pub(super) use state::State;
+pub use word::Heard;
 
 pub use fodder_policy::{
-    job::{BatchRequest, Introduction, JobId, Resume, Scores, Settings, Status},
+    job::{BatchRequest, Introduction, JobId, Resume, Scores, Settings, Status, Telling, Word},
     ledger::Audit,
     plan::{Order, Uneven},
     serving::{Approximation, Kind, Mode, Served},
@@ -63,6 +65,17 @@ pub struct Begun {
     pub items: u32,
     /// The epoch before it, if this was the last rank to leave it.
     pub audit: Option<Audit>,
+    /// What the rank can show to another node.
+    pub receipt: Vec<u8>,
+}
+
+/// What a rank that comes from another node shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// What that node gave it last.
+    pub receipt: &'a [u8],
+    /// The items (those that were asked) that it has consumed since.
+    pub consumed: &'a [u32],
 }
 
 /// Items for a rank.
@@ -135,18 +148,38 @@ impl Jobs<'_> {
     /// A rank begins an epoch, and thereby ends the one before. The first rank to do so plans it for all; the others
     /// say the same. Checking a listed order takes time in proportion to its length, and holds up nobody else.
     pub fn begin(&self, job: JobId, rank: u32, epoch: u64, order: Order) -> Result<Begun> {
+        self.begin_showing(job, rank, epoch, order, None)
+    }
+
+    /// The same for a rank that comes from another node, and shows what it has consumed.
+    pub fn begin_showing(
+        &self,
+        job: JobId,
+        rank: u32,
+        epoch: u64,
+        order: Order,
+        shown: Option<Shown<'_>>,
+    ) -> Result<Begun> {
         let begun = loop {
-            let newest = seen_by_plans(&self.dataset.jobs.lock().current);
-            let plan = Arc::new(Plan::new(newest, epoch, order.clone())?);
+            let (newest, on) = self.snapshot_to_begin_on(job, epoch);
+            let plan = Arc::new(Plan::new(seen_by_plans(&on), epoch, order.clone())?);
             let begun = self.act(|inner, now| {
                 // A refresh came in between: plan once more.
-                if seen_by_plans(&inner.current) != newest {
+                if inner.current.id() != newest {
                     return Ok(None);
                 }
+                if let Some(shown) = &shown {
+                    inner.machine.check_receipt(job, shown.receipt)?;
+                }
                 let begun = inner.machine.begin_with(job, rank, plan, now)?;
-                let snapshot = inner.began(job, epoch);
+                let snapshot = inner.began(job, epoch, &on);
                 self.send(inner, &snapshot, begun.effects);
-                Ok(Some(Begun { snapshot: snapshot.id(), items: begun.items, audit: begun.audit }))
+                if let Some(shown) = &shown {
+                    let effects = inner.machine.show(job, epoch, rank, shown.receipt, shown.consumed)?;
+                    self.send(inner, &snapshot, effects);
+                }
+                let receipt = inner.machine.receipt(job, epoch, rank, now)?;
+                Ok(Some(Begun { snapshot: snapshot.id(), items: begun.items, audit: begun.audit, receipt }))
             })?;
             if let Some(begun) = begun {
                 break begun;
@@ -157,6 +190,11 @@ impl Jobs<'_> {
         self.dataset.jobs.embeddings.lock().fall_due();
         self.dataset.jobs.work.notify_one();
         Ok(begun)
+    }
+
+    /// What a rank can show to another node when this one is gone, so that it goes on exactly behind what it has consumed.
+    pub fn receipt(&self, job: JobId, epoch: u64, rank: u32) -> Result<Vec<u8>> {
+        self.act(|inner, now| Ok(inner.machine.receipt(job, epoch, rank, now)?))
     }
 
     /// A rank asks for a batch. Waits while a job in step is too far behind; [`Error::Unavailable`] after a while, and
@@ -256,12 +294,14 @@ impl Jobs<'_> {
         for part in report.in_parts(REPORT_PART) {
             self.act(|inner, now| Ok(inner.machine.report(job, part, now)?))?;
         }
+        self.tell_peers(job, |peers, dataset, name| peers.scored(dataset, name, items, scores));
         Ok(())
     }
 
     /// The scores reported so far take effect now, or as soon as they are combined (iCache's clients say when).
     pub fn apply_scores(&self, job: JobId) -> Result<()> {
         self.act(|inner, now| Ok(inner.machine.apply_scores(job, now)?))?;
+        self.tell_peers(job, |peers, dataset, name| peers.scores_apply(dataset, name));
         self.dataset.jobs.embeddings.lock().fall_due();
         self.dataset.jobs.work.notify_one();
         Ok(())

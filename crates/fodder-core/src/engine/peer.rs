@@ -16,6 +16,7 @@ use crate::{
     id::{FileKey, ObjectSlot, PieceId},
 };
 use async_trait::async_trait;
+use fodder_policy::job::Scores;
 use std::{fmt, ops::Range, sync::Arc};
 
 /// What is placed together: neighbouring pieces, so many bytes of an object. Every size of a piece divides it.
@@ -68,6 +69,12 @@ pub trait Peers: fmt::Debug + Send + Sync {
 
     /// What this node is to an object's bytes at an offset.
     fn role(&self, key: FileKey, offset: u64) -> Role;
+
+    /// A job has reported scores here, of a snapshot of so many items. May be passed on; must not wait.
+    fn scored(&self, _dataset: &str, _job: &str, _items: u32, _scores: Scores<'_>) {}
+
+    /// A job has said here that its scores take effect. May be passed on; must not wait.
+    fn scores_apply(&self, _dataset: &str, _job: &str) {}
 }
 
 impl super::Engine {

@@ -86,6 +86,18 @@ impl Jobs {
         here.or_else(|| member.elsewhere.get(&epoch).map(PlanName::snapshot))
     }
 
+    /// The epochs of a job that are open here, and their snapshots.
+    pub fn open_epochs(&self, job: JobId) -> Vec<(u64, Snapshot)> {
+        let open = self.member(job).ok().map(|member| member.open());
+        let named = |epoch: &Epoch| (epoch.number(), epoch.deal.plan().snapshot());
+        open.into_iter().flatten().map(named).collect()
+    }
+
+    /// How a job is called.
+    pub fn name_of(&self, job: JobId) -> Option<&str> {
+        self.members.get(&job.seat()).map(|member| member.introduction.name.as_str())
+    }
+
     /// Another node has spoken. `known` are the snapshots that this one has.
     pub fn heed(&mut self, word: Word, known: &[Snapshot], now: Duration) -> Heeded {
         let mut heeded = Heeded::default();

@@ -1,6 +1,6 @@
 //! Answers what other nodes ask in words. Each message of `peer.proto` has its arm here and its work elsewhere.
 
-use super::{operate::reload_here, status::standing};
+use super::{job, operate::reload_here, status::standing};
 use crate::NodeInfo;
 use fodder_api::v1::{NodeEviction, PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{Engine, Error, Result};
@@ -18,6 +18,8 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
             peer_reply::Reply::Evicted(NodeEviction { pieces, bytes, ..Default::default() })
         }
         peer_message::Message::Reload(_) => peer_reply::Reply::Reloaded(reload_here(info).await),
+        peer_message::Message::Jobs(said) => peer_reply::Reply::Jobs(job::answer(engine, &said)?),
+        peer_message::Message::Scores(said) => peer_reply::Reply::Scored(job::score::answer(engine, said).await?),
         peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),
         peer_message::Message::Warmed(question) => peer_reply::Reply::Warm(info.state.orders.answer(&question)?),
     };

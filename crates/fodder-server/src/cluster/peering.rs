@@ -1,6 +1,7 @@
 //! What the engine sees of the other nodes: asks them one after the other, and a second one when the first is late.
 
 use super::{
+    job::score::Waiting,
     peer::{Failure, Given, Peer, PeerStatus, Ways},
     token::Token,
     trust::Trust,
@@ -12,10 +13,12 @@ use fodder_api::v1::{PeerMessage, PeerReply};
 use fodder_core::{
     engine::peer::{self, Peers, Role, Wanted},
     id::FileKey,
+    job::Scores,
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -82,6 +85,10 @@ pub struct Peering {
     view: ArcSwap<View>,
     /// Every peer that was seen lately, so that what is known of one outlives a change of the members.
     known: Mutex<Vec<Arc<Peer>>>,
+    /// When datasets were refreshed because others speak of a snapshot that was not here.
+    pub(super) refreshed: Mutex<HashMap<String, Instant>>,
+    /// Scores that are to be passed on.
+    pub(super) scores: Waiting,
 }
 
 impl Peering {
@@ -93,6 +100,8 @@ impl Peering {
             ways: Arc::new(Ways { patience, trust: trust.into(), born: Instant::now() }),
             view: ArcSwap::default(),
             known: Mutex::default(),
+            refreshed: Mutex::default(),
+            scores: Waiting::default(),
         })
     }
 
@@ -212,5 +221,17 @@ impl Peers for Peering {
     fn role(&self, key: FileKey, offset: u64) -> Role {
         let view = self.view.load();
         if view.is_alone() { Role::Owner } else { view.role(key, offset) }
+    }
+
+    fn scored(&self, dataset: &str, job: &str, items: u32, scores: Scores<'_>) {
+        if !self.is_alone() {
+            self.scores.push(dataset, job, items, scores);
+        }
+    }
+
+    fn scores_apply(&self, dataset: &str, job: &str) {
+        if !self.is_alone() {
+            self.scores.push_apply(dataset, job);
+        }
     }
 }

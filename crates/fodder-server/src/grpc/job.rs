@@ -11,7 +11,7 @@ use fodder_api::{
 };
 use fodder_core::{
     Dataset, Error, Result,
-    job::{BatchRequest, Embeddings, JobId, Order, Resume, Scores},
+    job::{BatchRequest, Embeddings, JobId, Order, Resume, Scores, Shown},
 };
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
@@ -47,6 +47,7 @@ impl jobs_server::Jobs for Door {
         let request = request.into_inner();
         let dataset = self.dataset(&request.dataset)?;
         let introduction = wire::introduction(request).map_err(refuse)?;
+        self.info.state.consult(&dataset, &introduction.name).await;
         let job = dataset.jobs().introduce(introduction).map_err(refuse)?;
         let snapshot = dataset.snapshot();
         let (id, items) = (snapshot.id().to_string(), snapshot.len());
@@ -56,8 +57,10 @@ impl jobs_server::Jobs for Door {
     async fn begin_epoch(&self, request: Request<Streaming<v1::BeginEpochRequest>>) -> Answer<v1::BeginEpochReply> {
         let mut messages = request.into_inner();
         let first = self.uploads.first(&mut messages).await?;
-        let v1::BeginEpochRequest { dataset, job, rank, epoch, seed, ids } = first;
+        let v1::BeginEpochRequest { dataset, job, rank, epoch, seed, ids, receipt, consumed } = first;
+        at_most(consumed.len(), MAX_IDS, "ids")?;
         let dataset = self.dataset(&dataset)?;
+        self.info.state.consult_of(&dataset, JobId(job)).await;
         let order = match seed {
             Some(seed) => Order::Seed(seed),
             None => {
@@ -69,11 +72,19 @@ impl jobs_server::Jobs for Door {
                 Order::Ids((*list).into())
             }
         };
-        let begun = aside(move || dataset.jobs().begin(JobId(job), rank, epoch, order)).await?;
+        let of = Arc::clone(&dataset);
+        let begun = aside(move || {
+            let shown = (!receipt.is_empty()).then_some(Shown { receipt: &receipt, consumed: &consumed });
+            of.jobs().begin_showing(JobId(job), rank, epoch, order, shown)
+        });
+        let begun = begun.await?;
+        // The others hear of it before the rank goes on; and this node hears what it could not understand without the plan.
+        self.info.state.consult_of(&dataset, JobId(job)).await;
         Ok(Response::new(v1::BeginEpochReply {
             items: begun.items,
             audit: begun.audit.map(Into::into),
             snapshot: begun.snapshot.to_string(),
+            receipt: begun.receipt.into(),
         }))
     }
 
@@ -93,9 +104,14 @@ impl jobs_server::Jobs for Door {
     }
 
     async fn acknowledge(&self, request: Request<v1::AcknowledgeRequest>) -> Answer<v1::AcknowledgeReply> {
-        let v1::AcknowledgeRequest { dataset, job, epoch, rank, numbers } = request.into_inner();
-        acknowledge(&self.dataset(&dataset)?, (JobId(job), epoch, rank), &numbers)?;
-        Ok(Response::new(v1::AcknowledgeReply {}))
+        let v1::AcknowledgeRequest { dataset, job, epoch, rank, numbers, receipt } = request.into_inner();
+        let dataset = self.dataset(&dataset)?;
+        acknowledge(&dataset, (JobId(job), epoch, rank), &numbers)?;
+        let receipt = match receipt {
+            true => dataset.jobs().receipt(JobId(job), epoch, rank).map_err(refuse)?.into(),
+            false => Default::default(),
+        };
+        Ok(Response::new(v1::AcknowledgeReply { receipt }))
     }
 
     async fn consumed(&self, request: Request<v1::ConsumedRequest>) -> Answer<v1::ConsumedReply> {
@@ -156,6 +172,7 @@ impl jobs_server::Jobs for Door {
     async fn checkpoint(&self, request: Request<v1::CheckpointRequest>) -> Answer<v1::CheckpointReply> {
         let v1::CheckpointRequest { dataset, job } = request.into_inner();
         let dataset = self.dataset(&dataset)?;
+        self.info.state.consult_of(&dataset, JobId(job)).await;
         let checkpoint = aside(move || dataset.jobs().checkpoint(JobId(job))).await?.into();
         Ok(Response::new(v1::CheckpointReply { checkpoint }))
     }
@@ -165,6 +182,7 @@ impl jobs_server::Jobs for Door {
         let first = self.uploads.first(&mut messages).await?;
         let v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids, attempt } = first;
         let dataset = self.dataset(&dataset)?;
+        self.info.state.consult_of(&dataset, JobId(job)).await;
         let mut list = self.uploads.list("ids", MOST_ITEMS);
         list.extend(&ids)?;
         while let Some(message) = self.uploads.next(&mut messages).await? {
@@ -193,6 +211,7 @@ impl jobs_server::Jobs for Door {
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Answer<v1::LeaveReply> {
         let v1::LeaveRequest { dataset, job, rank } = request.into_inner();
         let dataset = self.dataset(&dataset)?;
+        self.info.state.consult_of(&dataset, JobId(job)).await;
         let gone = aside(move || match rank {
             Some(rank) => dataset.jobs().leave_rank(JobId(job), rank),
             None => dataset.jobs().leave(JobId(job)).map(Some),

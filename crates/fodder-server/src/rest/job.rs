@@ -170,6 +170,13 @@ fn named(app: &App, path: Named) -> Result<(Arc<Dataset>, JobId), Problem> {
     Ok((app.engine.dataset(&dataset)?, JobId(id)))
 }
 
+/// The same, when the other nodes have said what they know of the job.
+async fn consulted(app: &App, path: Named) -> Result<(Arc<Dataset>, JobId), Problem> {
+    let (dataset, job) = named(app, path)?;
+    app.info.state.consult_of(&dataset, job).await;
+    Ok((dataset, job))
+}
+
 /// The jobs of a dataset.
 #[utoipa::path(get, path = "/api/v1/datasets/{name}/jobs", tag = "jobs",
     params(("name" = String, Path, description = "The dataset")),
@@ -200,6 +207,7 @@ pub(super) async fn introduce(
         parsed.map_err(|error| Error::Invalid(format!("{text:?} is not a duration such as 30s or 5m: {error}")))
     });
     let introduction = Introduction { name, mode, world, uneven, weight, lease: lease.transpose()?, in_step };
+    app.info.state.consult(&dataset, &introduction.name).await;
     let jobs = dataset.jobs();
     let job = jobs.introduce(introduction)?;
     Ok((StatusCode::CREATED, Json(jobs.status_of(job)?.into())))
@@ -211,7 +219,7 @@ pub(super) async fn introduce(
     responses((status = 200, body = JobView), (status = 400, body = super::ProblemBody),
         (status = 404, body = super::ProblemBody)))]
 pub(super) async fn get(State(app): State<App>, path: Named) -> Result<Json<JobView>, Problem> {
-    let (dataset, job) = named(&app, path)?;
+    let (dataset, job) = consulted(&app, path).await?;
     Ok(Json(dataset.jobs().status_of(job)?.into()))
 }
 
@@ -221,7 +229,7 @@ pub(super) async fn get(State(app): State<App>, path: Named) -> Result<Json<JobV
     responses((status = 200, body = Option<AuditView>), (status = 400, body = super::ProblemBody),
         (status = 404, body = super::ProblemBody)))]
 pub(super) async fn leave(State(app): State<App>, path: Named) -> Result<Json<Option<AuditView>>, Problem> {
-    let (dataset, job) = named(&app, path)?;
+    let (dataset, job) = consulted(&app, path).await?;
     Ok(Json(dataset.jobs().leave(job)?.audit.map(Into::into)))
 }
 
@@ -231,6 +239,6 @@ pub(super) async fn leave(State(app): State<App>, path: Named) -> Result<Json<Op
     responses((status = 200, description = "The checkpoint", body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 400, body = super::ProblemBody), (status = 404, body = super::ProblemBody)))]
 pub(super) async fn checkpoint(State(app): State<App>, path: Named) -> Result<impl IntoResponse, Problem> {
-    let (dataset, job) = named(&app, path)?;
+    let (dataset, job) = consulted(&app, path).await?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], dataset.jobs().checkpoint(job)?))
 }

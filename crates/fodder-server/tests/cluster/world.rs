@@ -93,6 +93,8 @@ impl World {
         let peering = Peering::new(id, self.replicas, trust, patience);
         node.info().state.share(Arc::clone(&peering));
         engine.join(Arc::clone(&peering) as _);
+        tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(&engine)));
+        tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(&engine)));
         let me = Neighbour {
             id,
             address: node.addresses().grpc.to_string(),

@@ -140,6 +140,8 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     let peering = Peering::new(members.me().id.0, config.cluster.replicas as usize, trust, patience);
     engine.join(Arc::clone(&peering) as _);
     node.info().state.share(Arc::clone(&peering));
+    tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(engine)));
+    tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(engine)));
     tokio::spawn(peering.follow(Arc::clone(engine), joined.membership.members()));
     node.info().state.join(joined);
     Ok(())

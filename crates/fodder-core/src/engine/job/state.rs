@@ -209,15 +209,14 @@ impl Inner {
         Ok(job)
     }
 
-    /// An epoch has begun on a snapshot: the newest, unless another rank was first. Which.
-    pub(super) fn began(&mut self, job: JobId, epoch: u64) -> Arc<Snapshot> {
-        let current = Arc::clone(&self.current);
+    /// An epoch has begun on a snapshot, unless another rank was first. Which.
+    pub(super) fn began(&mut self, job: JobId, epoch: u64, on: &Arc<Snapshot>) -> Arc<Snapshot> {
         let older: Vec<_> = self.epochs.range((job, 0)..(job, epoch)).map(|(key, _)| *key).collect();
         for key in older.iter().rev().skip(1) {
             self.epochs.remove(key);
         }
         self.newest = Some((job, epoch));
-        Arc::clone(self.epochs.entry((job, epoch)).or_insert(current))
+        Arc::clone(self.epochs.entry((job, epoch)).or_insert_with(|| Arc::clone(on)))
     }
 
     /// The snapshot that a job goes on with.
@@ -231,7 +230,27 @@ impl Inner {
             self.remove(resumed.was);
             self.members.insert(resumed.job);
             self.newest = Some((resumed.job, resumed.epoch));
-            self.epochs.insert((resumed.job, resumed.epoch), Arc::clone(snapshot));
+        }
+        if self.machine.begun_on(resumed.job, resumed.epoch).is_some() {
+            self.epochs.entry((resumed.job, resumed.epoch)).or_insert_with(|| Arc::clone(snapshot));
+        }
+    }
+
+    /// A job is as others say: under which id, and in which epochs, of the snapshots that are known.
+    pub(super) fn follow(&mut self, was: Option<JobId>, job: JobId, known: &[Arc<Snapshot>]) {
+        if let Some(was) = was.filter(|was| *was != job) {
+            self.remove(was);
+        }
+        self.members.insert(job);
+        let open = self.machine.open_epochs(job);
+        let is_open = |epoch: u64| open.iter().any(|(number, _)| *number == epoch);
+        self.epochs.retain(|(of, epoch), _| *of != job || is_open(*epoch));
+        for (epoch, on) in open {
+            let found = known.iter().find(|snapshot| fingerprint(snapshot) == on.fingerprint);
+            if let (Some(found), false) = (found, self.epochs.contains_key(&(job, epoch))) {
+                self.epochs.insert((job, epoch), Arc::clone(found));
+                self.newest = Some((job, epoch));
+            }
         }
     }
 

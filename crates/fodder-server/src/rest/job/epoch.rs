@@ -1,6 +1,6 @@
 //! A job's way through an epoch: beginning it, batches and what was consumed of them, going on from a checkpoint.
 
-use super::{AuditView, Named, named};
+use super::{AuditView, Named, consulted, named};
 use crate::rest::{App, aside, problem::Problem};
 use axum::{
     Json,
@@ -16,6 +16,7 @@ use fodder_core::{
     job::{BatchRequest, Kind, Order, Resume},
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
 /// An epoch that a rank begins. Either a seed or ids.
@@ -142,14 +143,16 @@ pub(in crate::rest) async fn begin(
     path: Named,
     epoch: Result<Json<NewEpoch>, JsonRejection>,
 ) -> Result<Json<BegunView>, Problem> {
-    let (dataset, job) = named(&app, path)?;
+    let (dataset, job) = consulted(&app, path).await?;
     let Json(NewEpoch { epoch, rank, seed, ids }) = epoch?;
     let order = match (seed, ids) {
         (Some(seed), None) => Order::Seed(seed),
         (None, Some(ids)) => Order::Ids(ids.into()),
         _ => return Err(Problem::invalid("an epoch is planned by a `seed` or by `ids`: give one of them")),
     };
-    let begun = aside(move || dataset.jobs().begin(job, rank, epoch, order)).await?;
+    let of = Arc::clone(&dataset);
+    let begun = aside(move || of.jobs().begin(job, rank, epoch, order)).await?;
+    app.info.state.consult_of(&dataset, job).await;
     let (items, snapshot) = (begun.items, begun.snapshot.to_string());
     Ok(Json(BegunView { items, snapshot, audit: begun.audit.map(Into::into) }))
 }
@@ -236,7 +239,7 @@ pub(in crate::rest) async fn resume(
     ranks: Result<Query<Ranks>, QueryRejection>,
     checkpoint: Bytes,
 ) -> Result<Json<ResumedView>, Problem> {
-    let (dataset, job) = named(&app, path)?;
+    let (dataset, job) = consulted(&app, path).await?;
     let Query(Ranks { world, rank }) = ranks?;
     let resumed = aside(move || {
         dataset.jobs().resume(Resume { job, rank, world, attempt: 0, checkpoint: &checkpoint, ids: None })

@@ -1,0 +1,116 @@
+//! Jobs whose ranks talk to other nodes too: what this node has to say of them, and what it makes of what others say.
+//!
+//! All of it is decided by [`fodder_policy::job`]; here it meets snapshots and the cache. Who the others are is not known.
+
+use super::{
+    Jobs,
+    state::{fingerprint, seen_by_plans},
+};
+use crate::{Result, catalog::Snapshot, engine::peer::Peers, id::SnapshotId};
+use fodder_policy::job::{JobId, Report, Scores, Telling, Word};
+use std::sync::Arc;
+
+/// What came of a word.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// What could not be taken: it cannot be read, or would hold more than is allowed.
+    pub refused: u64,
+    /// It speaks of a snapshot that is not here: a refresh may bring it.
+    pub misses_snapshot: bool,
+}
+
+impl Jobs<'_> {
+    /// What this node has to say of the jobs.
+    pub fn words(&self, telling: Telling) -> Vec<Word> {
+        let now = self.dataset.jobs.now();
+        self.dataset.jobs.lock().machine.words(telling, now)
+    }
+
+    /// What it has to say of one of them.
+    pub fn word_of(&self, name: &str) -> Option<Word> {
+        let now = self.dataset.jobs.now();
+        self.dataset.jobs.lock().machine.word_of(name, now)
+    }
+
+    /// Whether anything has changed here that was not said yet.
+    pub fn has_news(&self) -> bool {
+        self.dataset.jobs.lock().machine.has_news()
+    }
+
+    /// How a job is called.
+    pub fn name_of(&self, job: JobId) -> Option<String> {
+        self.dataset.jobs.lock().machine.name_of(job).map(Into::into)
+    }
+
+    /// Another node has spoken.
+    pub fn heed(&self, word: Word) -> Heard {
+        let known = self.known();
+        let seen: Vec<_> = known.iter().map(|snapshot| seen_by_plans(snapshot)).collect();
+        let heard = self.act(|inner, now| {
+            let heeded = inner.machine.heed(word, &seen, now);
+            if let Some(job) = heeded.job.filter(|_| heeded.gone.is_none()) {
+                inner.follow(heeded.was, job, &known);
+            }
+            for (on, effects) in heeded.effects {
+                if let Some(snapshot) = known.iter().find(|snapshot| fingerprint(snapshot) == on.fingerprint) {
+                    self.send(inner, snapshot, effects);
+                }
+            }
+            if let Some(gone) = heeded.gone {
+                let gone = inner.forget(gone, &self.dataset.jobs.outbox);
+                tracing::info!(dataset = self.dataset.config().name, job = gone.name, "a job has left at another node");
+            }
+            Ok(Heard { refused: heeded.refused, misses_snapshot: !heeded.missing.is_empty() })
+        });
+        self.dataset.jobs.progress.notify_waiters();
+        self.dataset.jobs.work.notify_one();
+        heard.unwrap_or_default()
+    }
+
+    /// Another node passes on scores that were reported to it; those of a job or a snapshot that is not here are not taken.
+    pub fn heed_scores(&self, name: &str, items: u32, scores: Scores<'_>) -> Result<()> {
+        let report = Report::new(items, scores)?;
+        self.act(|inner, now| {
+            let Some(job) = inner.machine.find(name) else { return Ok(()) };
+            Ok(inner.machine.report(job, report, now)?)
+        })
+    }
+
+    /// Another node was told that the scores of a job take effect.
+    pub fn heed_apply(&self, name: &str) -> Result<()> {
+        self.act(|inner, now| {
+            let Some(job) = inner.machine.find(name) else { return Ok(()) };
+            Ok(inner.machine.apply_scores(job, now)?)
+        })?;
+        self.dataset.jobs.work.notify_one();
+        Ok(())
+    }
+
+    /// Tells the other nodes of a job that is here.
+    pub(super) fn tell_peers(&self, job: JobId, tell: impl FnOnce(&dyn Peers, &str, &str)) {
+        if let (Some(peers), Some(name)) = (self.dataset.shared.peers.get(), self.name_of(job)) {
+            tell(&**peers, &self.dataset.config().name, &name);
+        }
+    }
+
+    /// The snapshot that an epoch is to begin on: the newest, unless it was begun on another that is here. Also which is
+    /// the newest.
+    pub(super) fn snapshot_to_begin_on(&self, job: JobId, epoch: u64) -> (SnapshotId, Arc<Snapshot>) {
+        let known = self.known();
+        let inner = self.dataset.jobs.lock();
+        let on = inner.machine.begun_on(job, epoch);
+        let on = on.and_then(|on| known.iter().find(|snapshot| fingerprint(snapshot) == on.fingerprint));
+        (inner.current.id(), Arc::clone(on.unwrap_or(&inner.current)))
+    }
+
+    /// Every snapshot that is here.
+    fn known(&self) -> Vec<Arc<Snapshot>> {
+        let mut known = self.dataset.jobs.lock().snapshots();
+        for snapshot in self.dataset.snapshots() {
+            if !known.iter().any(|other| other.id() == snapshot.id()) {
+                known.push(snapshot);
+            }
+        }
+        known
+    }
+}

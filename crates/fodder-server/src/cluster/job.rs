@@ -1,0 +1,189 @@
+//! Jobs over nodes: asks the others what they know of a job before it is answered, and tells them what is new here.
+//!
+//! What words mean is the engine's business; here they are packed, sent within deadlines, and passed on. A node that cannot
+//! be reached is left out: it hears later.
+
+pub(crate) mod score;
+
+use super::Peering;
+use fodder_api::v1::{JobWords, PeerMessage, PeerReply, peer_message, peer_reply};
+use fodder_core::{
+    Dataset, Engine,
+    job::{Settings, Telling, Word},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::time::timeout;
+
+/// How long others are waited for before a job is answered without them.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// How often what is new is told.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// How often everything is told to one of the others, in turn.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// The most bytes of words in one message. Frames have room for twice that.
+const MESSAGE_BYTES: usize = 224 << 10;
+
+/// How often a dataset is refreshed at most because others speak of a snapshot that is not here.
+const REFRESH: Duration = Duration::from_secs(30);
+
+impl Peering {
+    /// Speaks with all others of a job before it is answered. Costs nothing where there are none.
+    pub(crate) async fn consult(&self, dataset: &Arc<Dataset>, job: &str) {
+        if self.is_alone() {
+            return;
+        }
+        let own = dataset.jobs().word_of(job);
+        let mut messages = pack(&dataset.config().name, own.into_iter().collect());
+        let wanted = JobWords { dataset: dataset.config().name.clone(), wanted: vec![job.into()], words: Vec::new() };
+        match messages.last_mut() {
+            Some(last) => last.wanted = wanted.wanted,
+            None => messages.push(wanted),
+        }
+        let mut missed = false;
+        for message in messages {
+            let message = PeerMessage { message: Some(peer_message::Message::Jobs(message)) };
+            for reply in self.tell_each(&message, PATIENCE).await {
+                if let Some(peer_reply::Reply::Jobs(words)) = reply.reply {
+                    missed |= heed(dataset, &words);
+                }
+            }
+        }
+        if missed && self.may_refresh(&dataset.config().name) {
+            tracing::info!(
+                dataset = dataset.config().name,
+                job,
+                "others are on a snapshot that is not here: refreshing"
+            );
+            match dataset.refresh().await {
+                Ok(_) => Box::pin(self.consult(dataset, job)).await,
+                Err(error) => tracing::warn!(%error, "could not refresh"),
+            }
+        }
+    }
+
+    /// Tells the others what is new of jobs until nobody listens, and everything now and then.
+    pub async fn spread_jobs(self: Arc<Self>, engine: std::sync::Weak<Engine>) {
+        let (mut turn, mut last_round) = (0, Instant::now());
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            let Some(engine) = engine.upgrade() else { return };
+            if self.is_alone() {
+                continue;
+            }
+            let everything = last_round.elapsed() >= ROUND;
+            for dataset in engine.datasets() {
+                self.spread_news(&dataset).await;
+                if everything {
+                    self.tell_everything(&dataset, turn).await;
+                }
+            }
+            if everything {
+                (turn, last_round) = (turn + 1, Instant::now());
+            }
+        }
+    }
+
+    async fn spread_news(&self, dataset: &Arc<Dataset>) {
+        if !dataset.jobs().has_news() {
+            return;
+        }
+        for words in pack(&dataset.config().name, dataset.jobs().words(Telling::News)) {
+            let message = PeerMessage { message: Some(peer_message::Message::Jobs(words)) };
+            // Whoever does not hear it hears it later.
+            self.tell_each(&message, PATIENCE).await;
+        }
+    }
+
+    /// Tells all others at once, and waits for each only so long. What those said who answered.
+    pub(super) async fn tell_each(&self, message: &PeerMessage, patience: Duration) -> Vec<PeerReply> {
+        let others: Vec<u128> = self.view().peers().map(|peer| peer.id).collect();
+        let tell = |other| timeout(patience, self.tell(other, message));
+        let told = futures::future::join_all(others.into_iter().map(tell)).await;
+        told.into_iter().filter_map(|told| told.ok()?.ok()).collect()
+    }
+
+    /// One after the other hears everything, so that what was lost is made up for.
+    async fn tell_everything(&self, dataset: &Arc<Dataset>, turn: usize) {
+        let mut others: Vec<u128> = self.view().peers().map(|peer| peer.id).collect();
+        others.sort_unstable();
+        let Some(other) = others.get(turn % others.len().max(1)) else { return };
+        for words in pack(&dataset.config().name, dataset.jobs().words(Telling::All)) {
+            let message = PeerMessage { message: Some(peer_message::Message::Jobs(words)) };
+            if !matches!(timeout(PATIENCE, self.tell(*other, &message)).await, Ok(Ok(_))) {
+                return;
+            }
+        }
+    }
+
+    fn may_refresh(&self, dataset: &str) -> bool {
+        let mut refreshed = self.refreshed.lock();
+        let now = Instant::now();
+        refreshed.retain(|_, at| now.duration_since(*at) < REFRESH);
+        refreshed.insert(dataset.into(), now).is_none()
+    }
+}
+
+/// Answers what another node says and asks of jobs.
+pub(crate) fn answer(engine: &Arc<Engine>, said: &JobWords) -> fodder_core::Result<JobWords> {
+    let dataset = engine.dataset(&said.dataset)?;
+    heed(&dataset, said);
+    let known: Vec<Word> = said.wanted.iter().take(1).filter_map(|name| dataset.jobs().word_of(name)).collect();
+    // One answer is one frame: what does not fit comes with what is told now and then.
+    Ok(pack(&said.dataset, known).into_iter().next().unwrap_or_default())
+}
+
+/// Heeds words; whether they spoke of a snapshot that is not here.
+fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> bool {
+    let (mut refused, mut missed) = (0, false);
+    for bytes in &said.words {
+        match Word::decode(bytes, &Settings::default()) {
+            Ok(word) => {
+                let heard = dataset.jobs().heed(word);
+                refused += heard.refused;
+                missed |= heard.misses_snapshot;
+            }
+            Err(error) => {
+                tracing::warn!(dataset = dataset.config().name, %error, "another node says of a job what cannot be read");
+            }
+        }
+    }
+    if refused > 0 {
+        tracing::warn!(dataset = dataset.config().name, refused, "not all that others say of jobs could be taken");
+    }
+    missed
+}
+
+/// Words in messages that each fit into a frame.
+fn pack(dataset: &str, words: Vec<Word>) -> Vec<JobWords> {
+    let mut messages: Vec<JobWords> = Vec::new();
+    let mut room = 0;
+    for word in words {
+        let name = word.name().to_owned();
+        let (parts, left_out) = word.split(MESSAGE_BYTES);
+        if left_out > 0 {
+            tracing::warn!(
+                dataset,
+                job = name,
+                left_out,
+                "what is known of a job is too long to be told to other nodes"
+            );
+        }
+        for bytes in parts.iter().map(Word::encode) {
+            if bytes.len() > room {
+                messages.push(JobWords { dataset: dataset.into(), ..JobWords::default() });
+                room = MESSAGE_BYTES;
+            }
+            room = room.saturating_sub(bytes.len());
+            if let Some(last) = messages.last_mut() {
+                last.words.push(bytes.into());
+            }
+        }
+    }
+    messages
+}
