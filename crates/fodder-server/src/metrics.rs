@@ -3,8 +3,9 @@
 //! Nothing is counted here: each scrape reads the engine's status, so that the hot path pays for no metric.
 
 mod job;
+mod peer;
 
-use crate::NodeInfo;
+use crate::{NodeInfo, cluster::PeerStatus};
 use fodder_core::{
     Dataset, Engine,
     engine::{DatasetStats, DatasetStatus, EngineStatus, TierStatus},
@@ -58,6 +59,7 @@ struct Scrape {
     jobs: Vec<job::OfDataset>,
     connections: [(&'static str, u64); 3],
     members: Vec<(String, u64)>,
+    peers: Vec<PeerStatus>,
     losses: u64,
     epochs: u64,
     version: &'static str,
@@ -74,6 +76,7 @@ impl Scrape {
             jobs,
             connections: [("rest", count(&open.rest)), ("grpc", count(&open.grpc)), ("frames", count(&open.frames))],
             members: members(info),
+            peers: info.state.peering().map(|peering| peering.status()).unwrap_or_default(),
             losses: info.state.icache.losses(),
             epochs: info.state.icache.epochs(),
             version: info.version,
@@ -242,6 +245,7 @@ fn process(out: &mut Out<'_>, scrape: &Scrape) -> fmt::Result {
     let members: Vec<_> =
         scrape.members.iter().map(|(state, count)| (vec![("state", state.clone())], *count)).collect();
     out.gauge("fodder_cluster_members", "Members of the cluster, as this node sees them", &members)?;
+    peer::peers(out, &scrape.peers)?;
     let connections = scrape.connections.map(|(door, count)| (vec![("door", door.to_owned())], count));
     out.gauge("fodder_connections", "Connections that are open", &connections)?;
     out.counter("fodder_icache_losses", "Losses accepted from iCache's clients", &one(scrape.losses))?;

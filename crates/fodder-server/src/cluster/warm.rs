@@ -17,7 +17,9 @@ use crate::{
     NodeInfo,
     warm::{INTERVAL, Unknown, Wanted, Wish, message},
 };
-use fodder_api::v1::{PeerMessage, PeerWarmOrder, PeerWarmQuestion, WarmProgress, peer_message, peer_reply};
+use fodder_api::v1::{
+    PeerMessage, PeerWarmOrder, PeerWarmQuestion, StandingQuestion, WarmProgress, peer_message, peer_reply,
+};
 use fodder_core::{
     Dataset, Result,
     engine::warm::{Order, Share, Warming},
@@ -35,8 +37,8 @@ use tokio::sync::mpsc;
 
 /// Rounds, before it is told as it stands.
 const ROUNDS: usize = 12;
-/// How long to wait for the members to agree before the next round.
-const AGREE: Duration = Duration::from_secs(2);
+/// How long to wait for the members to agree before the next round, at least and at most.
+const AGREE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(120));
 /// A node that does not answer for so long has left the round.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Bytes of paths in one message.
@@ -94,10 +96,7 @@ impl Spread {
     async fn run(mut self, tell: mpsc::Sender<WarmProgress>) -> Result<WarmProgress> {
         let all = self.look.ended().await?;
         let mut whole = Whole::new(all.files, all.bytes, self.wish.unknown.clone());
-        for round in 0..ROUNDS {
-            if round > 0 {
-                tokio::time::sleep(AGREE).await;
-            }
+        for _ in 0..ROUNDS {
             let bounds = match self.wish.max_bytes {
                 None => None,
                 Some(most) => Some(divide(most, &self.round(Goal::Look, None, &mut whole, &tell).await)),
@@ -110,8 +109,24 @@ impl Spread {
             if parts.iter().any(Part::refuses) || !parts.iter().any(Part::has_left) && whole.adds_up() {
                 break;
             }
+            self.agreed(&parts).await;
         }
         Ok(whole.last())
+    }
+
+    /// Waits until the members may agree about those who left: they are back, or own nothing any more.
+    async fn agreed(&self, parts: &[Part]) {
+        tokio::time::sleep(AGREE.0).await;
+        let (message, began) = (peer_message::Message::Standing(StandingQuestion {}), Instant::now());
+        let message = PeerMessage { message: Some(message) };
+        for part in parts.iter().filter(|part| part.has_left()) {
+            while began.elapsed() < AGREE.1
+                && self.peering.view().share(part.id) > 0.0
+                && self.peering.tell(part.id, &message).await.is_err()
+            {
+                tokio::time::sleep(INTERVAL).await;
+            }
+        }
     }
 
     /// Lets all nodes do their part, and waits until they have done it or have left.

@@ -10,6 +10,9 @@ What is cached already is skipped, so that after a stop (Ctrl-C, SIGTERM, a cras
 Readers come first: while one waits for the origin, warming takes one step at a time. The residency policy
 has the last word: what it does not keep is not fetched, and told.
 
+At a node of a cluster all nodes warm: each brings in what it owns, and what a node that dies on the way
+owned is brought in by the others. --this-node brings everything to the one node, as its mount likes it.
+
 Exit status: 0 everything is in the cache, 1 an error, 2 something is missing (it was stopped, does not fit,
 was not kept, or could not be fetched).
 

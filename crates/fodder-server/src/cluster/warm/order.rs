@@ -56,6 +56,9 @@ impl Orders {
         };
         let snapshot = dataset.snapshot();
         slots.extend(order.paths.iter().filter_map(|path| snapshot.lookup(path)));
+        if slots.len() > snapshot.object_count() as usize {
+            return Err(Error::Invalid("a list with more paths than there are objects".into()));
+        }
         let stage = if order.listed && order.more {
             Stage::Listing(slots)
         } else {
