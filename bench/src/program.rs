@@ -34,6 +34,7 @@ pub(crate) fn finish(command: &mut Command) -> Result<String> {
 pub(crate) struct Node {
     child: Child,
     socket: String,
+    grpc: String,
 }
 
 impl Node {
@@ -45,10 +46,11 @@ impl Node {
         command.arg("--cache-dir").arg(cache_dir).args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start fodder")?;
         let output = child.stdout.take().context("it is piped")?;
-        let mut node = Self { child, socket: String::new() };
+        let mut node = Self { child, socket: String::new(), grpc: String::new() };
         for line in BufReader::new(output).lines() {
             match line?.split_once(' ') {
                 Some(("socket", socket)) => socket.clone_into(&mut node.socket),
+                Some(("grpc", grpc)) => grpc.clone_into(&mut node.grpc),
                 Some(_) => {}
                 // The last line is one word: ready.
                 None => return Ok(node),
@@ -60,6 +62,19 @@ impl Node {
     /// Where it listens on this host.
     pub(crate) fn socket(&self) -> &str {
         &self.socket
+    }
+
+    /// Where other nodes reach it.
+    pub(crate) fn grpc(&self) -> &str {
+        &self.grpc
+    }
+
+    /// How many nodes of its cluster serve, as it sees them.
+    pub(crate) fn serving(&self) -> Result<usize> {
+        let said: serde_json::Value =
+            serde_json::from_str(&run(["cluster", "status", "--json", "--addr", &self.socket])?)?;
+        let members = said["members"].as_array().context("a list of members")?;
+        Ok(members.iter().filter(|member| member["state"] == "serving").count())
     }
 
     /// Brings everything in.

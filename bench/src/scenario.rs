@@ -59,6 +59,8 @@ pub(crate) enum Scenario {
     Membership,
     /// A mounted directory, everything cached, against the native one.
     Mount,
+    /// A mount on one of three nodes, the data smaller and larger than one node's cache, against the native directory.
+    MountCluster,
     /// The mount beside those of rclone and s3fs.
     Peers,
     /// A first epoch over shards through a mount, against the line and against warming.
@@ -87,6 +89,7 @@ impl Scenario {
         Self::Memory,
         Self::Membership,
         Self::Mount,
+        Self::MountCluster,
         Self::Peers,
         Self::FirstEpoch,
         Self::RandomReads,
@@ -107,6 +110,7 @@ impl Scenario {
             Self::Memory => "memory",
             Self::Membership => "membership",
             Self::Mount => "mount",
+            Self::MountCluster => "mount-cluster",
             Self::Peers => "peers",
             Self::FirstEpoch => "first-epoch",
             Self::RandomReads => "random-reads",
@@ -130,6 +134,7 @@ impl Scenario {
             Self::Memory => memory::run(setting),
             Self::Membership => membership::run(setting),
             Self::Mount => mount::run(setting),
+            Self::MountCluster => mount::run_cluster(setting),
             Self::Peers => peers::run(setting),
             Self::FirstEpoch => first_epoch::run(setting),
             Self::RandomReads => random_reads::run(setting),

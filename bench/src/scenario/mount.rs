@@ -2,6 +2,10 @@
 //!
 //! Each line is one `fodder bench read`, in which both directories take turns many times.
 
+mod cluster;
+
+pub(super) use cluster::run as run_cluster;
+
 use super::Setting;
 use crate::{
     epoch::read_all,
@@ -69,7 +73,7 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
                 continue;
             }
         };
-        lines.extend(way.measure(&mount, &native, setting)?);
+        lines.extend(way.measure(way.name, &mount, &native, setting)?);
     }
     lines.extend(small_pages(&native, setting)?);
     Ok(lines)
@@ -100,21 +104,24 @@ fn small_pages(native: &Path, setting: &Setting) -> Result<Vec<Line>> {
             let options = [options, &["--readers", readers]].concat();
             let reading = Reading { part, options: &options, duration: setting.choose("6s", "400ms") };
             let speeds = reading.compare(dir.path(), native)?;
-            lines.push(speeds.line(format!("a tmpfs: {what}, {readers} readers"), unit, NATIVE, Target::Context));
+            let readers = if readers == "1" { "1 reader".into() } else { format!("{readers} readers") };
+            lines.push(speeds.line(format!("a tmpfs: {what}, {readers}"), unit, NATIVE, Target::Context));
         }
     }
     Ok(lines)
 }
 
 impl Way {
-    fn measure(&self, mount: &Mount, native: &Path, setting: &Setting) -> Result<Vec<Line>> {
+    /// The table; each line begins with a name.
+    fn measure(&self, name: &str, mount: &Mount, native: &Path, setting: &Setting) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
         let read = |part: &str, what: &str, options: &[&str], readers: u32| {
             let readers = readers.to_string();
             let options = [options, &["--readers", &readers]].concat();
             let reading = Reading { part, options: &options, duration: setting.choose("6s", "400ms") };
             let speeds = reading.compare(mount.dir(), native)?;
-            anyhow::Ok((format!("{}: {what}, {readers} readers", self.name), speeds))
+            let plural = if readers == "1" { "" } else { "s" };
+            anyhow::Ok((format!("{name}: {what}, {readers} reader{plural}"), speeds))
         };
         if let Some((large, random)) = self.large {
             for readers in [1, 8, 32] {
