@@ -41,7 +41,8 @@ fn read(args: &BenchReadArgs) -> Result<ExitCode> {
     let report = Report::new(&sides, args, missed, checked);
     super::print(&if args.json { report.json()? } else { report.text() })?;
     match missed {
-        Some(missed @ 1..) => bail!("{missed} reads were not answered from the cache alone"),
+        Some(1) => bail!("1 read was not answered from the cache alone"),
+        Some(missed @ 2..) => bail!("{missed} reads were not answered from the cache alone"),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -21,7 +21,11 @@ fn check(file: &Path) -> Result<ExitCode> {
     for note in &effective.notes {
         eprintln!("note: {note}");
     }
-    super::print(&format!("{} is good: {}\n", file.display(), plural(effective.config.datasets.len(), "dataset")))
+    super::print(&format!(
+        "{} is good: {}\n",
+        file.display(),
+        super::plural(effective.config.datasets.len() as u64, "dataset")
+    ))
 }
 
 fn show(args: &ServeArgs, log: &LogArgs) -> Result<ExitCode> {
@@ -58,8 +62,4 @@ async fn reload(cluster: bool, node: &NodeArgs) -> Result<ExitCode> {
         }
     }
     Ok(code)
-}
-
-fn plural(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,6 +1,6 @@
 //! What was measured, for people and for machines.
 
-use super::turns::Side;
+use super::{super::plural, turns::Side};
 use crate::cli::BenchReadArgs;
 use anyhow::Result;
 use fodder_core::size;
@@ -87,7 +87,8 @@ impl Report {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = format!("{} reads of {}, {} readers\n", self.mode, size::human(self.chunk_bytes), self.readers);
+        let (chunk, readers) = (size::human(self.chunk_bytes), plural(self.readers.into(), "reader"));
+        let mut text = format!("{} reads of {chunk}, {readers}\n", self.mode);
         let _ = writeln!(
             text,
             "{:>8} {:>10} {:>9} {:>9} {:>9} {:>10}",
@@ -104,10 +105,10 @@ impl Report {
             let _ = writeln!(text, "ratio {ratio:.3}");
         }
         if let Some(files) = self.checked_files {
-            let _ = writeln!(text, "{files} files compared, byte for byte the same");
+            let _ = writeln!(text, "{} compared, byte for byte the same", plural(files, "file"));
         }
         if let Some(missed) = self.missed {
-            let _ = writeln!(text, "{missed} reads missed the cache");
+            let _ = writeln!(text, "{} missed the cache", plural(missed, "read"));
         }
         text
     }

@@ -1,6 +1,6 @@
 //! How a warming is shown: a bar on a terminal, JSON lines for machines, a few sentences at the end.
 
-use super::list::List;
+use super::{super::plural, list::List};
 use anyhow::Result;
 use fodder_api::v1::WarmProgress;
 use fodder_core::size;
@@ -82,7 +82,7 @@ impl View {
 /// What stands beside the bar.
 fn message(progress: &WarmProgress) -> String {
     let WarmProgress { files, files_there, files_skipped, files_failed, bytes_per_second, .. } = progress;
-    let mut text = format!("{files_there}/{files} files, {files_skipped} skipped");
+    let mut text = format!("{files_there}/{}, {files_skipped} skipped", plural(*files, "file"));
     if *files_failed > 0 {
         let _ = write!(text, ", {files_failed} failed");
     }
@@ -105,10 +105,11 @@ fn on_nodes(progress: &WarmProgress) -> String {
 fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&List>) -> String {
     let WarmProgress { files, bytes, files_there, bytes_there, files_skipped, bytes_fetched, .. } = progress;
     let (there, all, fetched) = (size::human(*bytes_there), size::human(*bytes), size::human(*bytes_fetched));
+    let files = plural(*files, "file");
     let mut text = match (end, progress.complete) {
-        (End::Finished, true) => format!("complete: {files} files, {all}{}", on_nodes(progress)),
-        (End::Finished, false) => format!("incomplete: {files_there} of {files} files, {there} of {all} are there"),
-        (End::Stopped, _) => format!("stopped: {files_there} of {files} files, {there} of {all} were there"),
+        (End::Finished, true) => format!("complete: {files}, {all}{}", on_nodes(progress)),
+        (End::Finished, false) => format!("incomplete: {files_there} of {files}, {there} of {all} are there"),
+        (End::Stopped, _) => format!("stopped: {files_there} of {files}, {there} of {all} were there"),
     };
     let rate = size::human((*bytes_fetched as f64 / took.as_secs_f64().max(1e-3)) as u64);
     let _ = write!(text, " ({files_skipped} were before); fetched {fetched} in {:.1} s, {rate}/s", took.as_secs_f64());
@@ -122,21 +123,24 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
     if end == End::Stopped {
         text += "\nrun it again to go on";
     }
-    for (count, why) in [
-        (progress.files_too_large, "do not fit into --max-size".to_owned()),
-        (progress.files_declined, format!("are not kept: {}", progress.declined_because)),
-        (progress.files_evicted, "were brought in, and given up again for others by the residency policy".to_owned()),
-        (progress.files_failed, "could not be fetched:".to_owned()),
+    let not_kept = format!("not kept: {}", progress.declined_because);
+    for (count, [one, many], why) in [
+        (progress.files_too_large, ["does", "do"], "not fit into --max-size"),
+        (progress.files_declined, ["is", "are"], not_kept.as_str()),
+        (progress.files_evicted, ["was", "were"], "brought in, and given up again for others by the residency policy"),
+        (progress.files_failed, ["could", "could"], "not be fetched:"),
     ] {
         if count > 0 {
-            let _ = write!(text, "\n{count} files {why}");
+            let _ = write!(text, "\n{} {} {why}", plural(count, "file"), if count == 1 { one } else { many });
         }
     }
     for problem in &progress.problems {
         let _ = write!(text, "\n  {}: {}", problem.path, problem.message);
     }
     if progress.files_unknown > 0 {
-        let _ = write!(text, "\n{} listed paths are no files of the dataset:", progress.files_unknown);
+        let paths = plural(progress.files_unknown, "listed path");
+        let are = if progress.files_unknown == 1 { "is no file" } else { "are no files" };
+        let _ = write!(text, "\n{paths} {are} of the dataset:");
         for place in &progress.unknown {
             let _ = write!(text, "\n  {}", list.map_or_else(String::new, |list| list.line(*place)));
         }

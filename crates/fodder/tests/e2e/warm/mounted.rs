@@ -25,7 +25,7 @@ fn a_directory_of_a_mount_is_warmed_through_its_node() {
     assert!(said.contains("nothing at \"test/x\" in dataset \"data\""), "{said}");
     let odd = place.mnt().join(OsStr::from_bytes(b"val/\xff\xfe"));
     let text = run(fodder().arg("warm").arg(&odd).arg("--cache-dir").arg(&cache)).good().text();
-    assert!(text.starts_with("complete: 1 files"), "{text}");
+    assert!(text.starts_with("complete: 1 file,"), "{text}");
     let mut get = fodder();
     get.args(["get", "data"]).arg(OsStr::from_bytes(b"val/\xff\xfe")).arg("--cache-dir").arg(&cache);
     assert_eq!(run(&mut get).good().stdout, b"odd");

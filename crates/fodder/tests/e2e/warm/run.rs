@@ -88,7 +88,7 @@ fn a_full_cache_under_minio_is_said_to_be_full() {
     let ended = node.client(&["warm", "pets"]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     let text = ended.text();
-    assert!(text.contains("1 files are not kept") && text.contains("minio"), "{text}");
+    assert!(text.contains("1 file is not kept") && text.contains("minio"), "{text}");
 }
 
 #[test]
