@@ -5,12 +5,14 @@ mod fleet;
 mod load;
 mod network;
 mod schedule;
+mod training;
 
 use fleet::{Fleet, Way};
 use load::Load;
 use network::{Cuts, Host, Network};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
+use training::Epoch;
 
 const NODES: usize = 4;
 
@@ -28,10 +30,11 @@ fn schedules(test: &str, way: Way, percent: u64) {
     println!("{count} schedules, FODDER_SEED={first}");
     let mut load = Load::start(&fleet);
     load.read_on(&[0, 1, 2, 3], 20);
-    for seed in first..first + count {
+    for (number, seed) in (first..first + count).enumerate() {
         let (steps, began) = (schedule::steps(seed, NODES, way), Instant::now());
         println!("seed {seed}: {steps:?}");
-        schedule::run(&mut fleet, &mut load, &steps, 3 + seed % 30);
+        let epoch = Epoch::begin(&fleet, number as u64);
+        schedule::run(&mut fleet, &mut load, epoch, &steps, 3 + seed % 30);
         println!("  healed after {:.1?}, longest read {:.1?}", began.elapsed(), load.longest());
     }
     let reads = load.end();

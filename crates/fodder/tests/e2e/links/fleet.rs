@@ -2,7 +2,7 @@
 
 use super::network::{Host, Network};
 use crate::program::{Node, wait_for};
-use fodder_api::{Address, Client, Timeouts};
+use fodder_api::{Address, Client, Timeouts, v1};
 use fodder_s3_server::Server;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
@@ -148,10 +148,19 @@ impl Fleet {
 
     /// The members as a node sees them: identity and state.
     pub(crate) fn seen(&self, n: usize) -> BTreeMap<String, String> {
-        let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30) };
-        let seen =
-            self.runtime.block_on(async { Client::lazy(&self.socket(n), timeouts).unwrap().members().await.unwrap() });
+        let seen = self.runtime.block_on(async { self.client(n).members().await.unwrap() });
         seen.members.into_iter().map(|member| (member.id, member.state)).collect()
+    }
+
+    /// The jobs that a node knows of.
+    pub(crate) fn jobs(&self, n: usize) -> Vec<v1::JobStatus> {
+        self.runtime.block_on(async { self.client(n).list_jobs(None).await.unwrap() })
+    }
+
+    /// To be called where a runtime is.
+    fn client(&self, n: usize) -> Client {
+        let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30) };
+        Client::lazy(&self.socket(n), timeouts).unwrap()
     }
 
     /// Waits until each node sees exactly those that run, all of them serving.

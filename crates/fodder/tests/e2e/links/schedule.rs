@@ -5,6 +5,7 @@ use super::{
     fleet::{Fleet, Way},
     load::Load,
     network::{Cuts, Host, Network},
+    training::Epoch,
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 use rustix::process::Signal;
@@ -93,11 +94,14 @@ pub(crate) fn steps(seed: u64, nodes: usize, way: Way) -> Vec<Vec<Mischief>> {
     if seed.is_multiple_of(3) { vec![first, step()] } else { vec![first] }
 }
 
-/// Does what a seed stands for under load, heals everything, and waits until all nodes agree.
-pub(crate) fn run(fleet: &mut Fleet, load: &mut Load, steps: &[Vec<Mischief>], reads: u64) {
+/// Does what a seed stands for under load and in the middle of an epoch, heals everything, and waits until all nodes agree and
+/// the epoch is over.
+pub(crate) fn run(fleet: &mut Fleet, load: &mut Load, mut epoch: Epoch, steps: &[Vec<Mischief>], reads: u64) {
     let nodes = fleet.nodes.len();
-    for step in steps {
-        let absent: BTreeSet<_> = step.iter().filter_map(Mischief::absent).collect();
+    for (number, step) in steps.iter().enumerate() {
+        let absent: Vec<_> = step.iter().filter_map(Mischief::absent).collect();
+        let killed = |mischief: &Mischief| if let Mischief::Killed(n) = mischief { Some(*n) } else { None };
+        epoch.trouble(&absent, &step.iter().filter_map(killed).collect::<Vec<_>>());
         for mischief in step {
             match mischief {
                 Mischief::Stopped(n) => fleet.nodes[*n].as_ref().unwrap().signal(Signal::STOP),
@@ -116,6 +120,9 @@ pub(crate) fn run(fleet: &mut Fleet, load: &mut Load, steps: &[Vec<Mischief>], r
         }
         let present: Vec<_> = (0..nodes).filter(|n| !absent.contains(n)).collect();
         load.read_on(&present, reads);
+        if number == 0 {
+            epoch.go_on(&present);
+        }
         for mischief in step {
             match mischief {
                 Mischief::Stopped(n) => fleet.nodes[*n].as_ref().unwrap().signal(Signal::CONT),
@@ -129,8 +136,10 @@ pub(crate) fn run(fleet: &mut Fleet, load: &mut Load, steps: &[Vec<Mischief>], r
             }
         }
     }
+    epoch.trouble(&[], &[]);
     fleet.network.cut(Cuts::new());
     fleet.network.slow(BTreeSet::new());
     fleet.agree();
+    epoch.end(fleet);
     load.read_on(&(0..nodes).collect::<Vec<_>>(), 10);
 }
