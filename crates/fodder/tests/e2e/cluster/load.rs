@@ -4,6 +4,7 @@ use super::{BYTES, Client, Fleet, Shape};
 use crate::program::wait_for;
 use fodder_api::frames::{Batch, FrameClient};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use rustix::process::Signal;
 use std::{
     sync::{
         Mutex,
@@ -13,17 +14,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[test]
-fn a_node_that_is_killed_under_load_again_and_again_fails_no_read_of_the_others() {
-    const KILLS: u64 = 3;
-    // So little cache that most of what a node reads is another's, and enough that four hold all of it.
+/// Five nodes with so little cache that most of what one reads is another's, and enough that four hold all of it.
+fn five() -> Fleet {
     let shape = Shape { nodes: 5, objects: 500, bytes: 128 << 10, cache_bytes: 20 << 20, ..Shape::default() };
-    let mut fleet = Fleet::with(shape);
+    let fleet = Fleet::with(shape);
     fleet.epoch(0);
-    let before = fleet.server.bytes_sent();
+    fleet
+}
+
+/// Reads at random at the first four nodes, every object right, while something is done to the fleet, which is given a way to
+/// wait until all four have read on. The longest that a read took.
+fn longest_read(fleet: &mut Fleet, disturb: impl FnOnce(&mut Fleet, &dyn Fn())) -> Duration {
     let (stop, reads, longest) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4], Mutex::new(Duration::ZERO));
-    let clients: Vec<_> = fleet.addresses[..4].to_vec();
-    let contents = fleet.contents.clone();
+    let (clients, contents) = (fleet.addresses[..4].to_vec(), fleet.contents.clone());
     thread::scope(|scope| {
         for (n, address) in clients.iter().enumerate() {
             let (stop, reads, longest, contents) = (&stop, &reads, &longest, &contents);
@@ -41,12 +44,29 @@ fn a_node_that_is_killed_under_load_again_and_again_fails_no_read_of_the_others(
                 }
             });
         }
-        let read_on = || {
+        disturb(fleet, &|| {
             let goals: Vec<_> = reads.iter().map(|reads| reads.load(SeqCst) + 200).collect();
             wait_for("the others to go on reading", || {
                 reads.iter().zip(&goals).all(|(reads, goal)| reads.load(SeqCst) >= *goal)
             });
-        };
+        });
+        stop.store(true, SeqCst);
+    });
+    let longest = *longest.lock().unwrap();
+    // A reader waits for a node that is gone under two seconds, by the deadlines: 1.3 for its first word, and 0.7 before that
+    // for the next to be asked beside it. A busy machine adds its own; so what is held against a number here is that nobody
+    // waits for anything longer, such as the five seconds after which members call each other unreachable, twice.
+    println!("the longest read took {longest:?}");
+    assert!(longest < Duration::from_secs(10), "a read took {longest:?}");
+    longest
+}
+
+#[test]
+fn a_node_that_is_killed_under_load_again_and_again_fails_no_read_of_the_others() {
+    const KILLS: u64 = 3;
+    let mut fleet = five();
+    let before = fleet.server.bytes_sent();
+    longest_read(&mut fleet, |fleet, read_on| {
         for _ in 0..KILLS {
             read_on();
             // Killed when dropped.
@@ -56,16 +76,32 @@ fn a_node_that_is_killed_under_load_again_and_again_fails_no_read_of_the_others(
             fleet.agree();
         }
         read_on();
-        stop.store(true, SeqCst);
     });
     let fetched = fleet.server.bytes_sent() - before;
-    println!("longest read {:?}; {fetched} bytes left the origin over {KILLS} deaths", longest.lock().unwrap());
+    println!("{fetched} of {} bytes left the origin over {KILLS} deaths", fleet.bytes());
     // What the dead owned, each time, and a little for what two nodes fetch while they disagree about who is there.
     let most = KILLS * fleet.bytes() / 5 * 3 / 2;
     assert!(fetched <= most, "{fetched} of {} bytes left the origin again", fleet.bytes());
-    // Readers wait for what a dead node was sending and for a second that is asked beside it: under two seconds, by the
-    // deadlines (decision 0018). A busy machine adds its own: what is asserted is that nobody waits for anything else.
-    assert!(*longest.lock().unwrap() < Duration::from_secs(10), "a read took {:?}", longest.lock().unwrap());
+}
+
+#[test]
+fn a_node_that_hangs_under_load_fails_no_read_of_the_others_and_is_back_afterwards() {
+    let mut fleet = five();
+    let mut given = 0;
+    longest_read(&mut fleet, |fleet, read_on| {
+        let node = fleet.nodes[4].as_ref().unwrap();
+        let given_by = || node.status()["datasets"][0]["stats"]["bytes_to_peers"].as_u64().unwrap();
+        for _ in 0..2 {
+            read_on();
+            node.signal(Signal::STOP);
+            read_on();
+            node.signal(Signal::CONT);
+            fleet.agree();
+            given = given_by();
+            wait_for("it to be asked again", || given_by() > given);
+        }
+    });
+    assert!(given > 0);
 }
 
 #[test]
