@@ -79,8 +79,8 @@ fn a_node_that_is_killed_under_load_again_and_again_fails_no_read_of_the_others(
     });
     let fetched = fleet.server.bytes_sent() - before;
     println!("{fetched} of {} bytes left the origin over {KILLS} deaths", fleet.bytes());
-    // What the dead owned, each time, and a little for what two nodes fetch while they disagree about who is there.
-    let most = KILLS * fleet.bytes() / 5 * 3 / 2;
+    // What the dead owned, each time. Mostly less: what the others fetched the first time they still have the next.
+    let most = KILLS * fleet.bytes() / 5;
     assert!(fetched <= most, "{fetched} of {} bytes left the origin again", fleet.bytes());
 }
 
