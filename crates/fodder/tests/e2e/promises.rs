@@ -1,4 +1,5 @@
-//! docs/SEMANTICS.md names a test for each promise: these tests must exist.
+//! What can be said of the sources alone: docs/SEMANTICS.md names a test for each promise, and these tests must exist; what
+//! nodes agree on hangs on no wall clock.
 
 use std::{
     fs,
@@ -35,4 +36,21 @@ fn every_promise_names_tests_that_exist() {
         }
     }
     assert!(count > 30, "only {count} tests are named");
+}
+
+#[test]
+fn nothing_that_nodes_agree_on_reads_a_wall_clock() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    sources(&root.join("fodder-policy/src"), &mut files);
+    sources(&root.join("fodder-server/src/cluster"), &mut files);
+    assert!(files.len() > 100, "only {} files", files.len());
+    // Certificates have dates, and tests may start a node.
+    files.retain(|file| !file.iter().any(|part| part == "tls" || part == "tls.rs" || part == "tests"));
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let wall = code.into_iter().find(|line| line.contains("SystemTime") || line.contains("UNIX_EPOCH"));
+        assert_eq!(wall, None, "{} reads a wall clock", file.display());
+    }
 }
