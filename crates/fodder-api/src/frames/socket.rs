@@ -7,9 +7,11 @@ use rustix::net::{
 };
 use std::{
     collections::VecDeque,
+    fs::File,
     io::{self, ErrorKind, IoSlice, Read, Write},
     mem::MaybeUninit,
     net::{Shutdown, TcpStream, ToSocketAddrs},
+    ops::Range,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
@@ -161,6 +163,37 @@ impl Socket {
         Ok(())
     }
 
+    /// Sends a head and behind it a part of a file, which does not pass through this process. Fails once `limit` has passed, or
+    /// if the file ends early: then the other side has received less than it was told, and the connection is of no use.
+    pub fn send_file(&mut self, head: &[u8], file: &File, range: Range<u64>, limit: Duration) -> io::Result<()> {
+        let started = Instant::now();
+        let fd = match &*self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        };
+        let mut head = head;
+        while !head.is_empty() {
+            match rustix::net::send(fd, head, SendFlags::NOSIGNAL | SendFlags::MORE) {
+                Ok(sent) => head = &head[sent..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let left = (range.end - at) as usize;
+            match rustix::fs::sendfile(fd, file, Some(&mut at), left) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if at < range.end && started.elapsed() > limit {
+                return Err(io::Error::new(ErrorKind::TimedOut, "the other side reads too slowly"));
+            }
+        }
+        Ok(())
+    }
+
     /// Sends bytes with file descriptors, which arrive with the first of the bytes. Unix only.
     pub fn send_with(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>], limit: Duration) -> io::Result<()> {
         let Self::Unix(stream) = self else { return Err(ErrorKind::Unsupported.into()) };
@@ -231,7 +264,7 @@ fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::{fs::File, io::Seek};
+    use std::io::Seek;
 
     #[test]
     fn descriptors_arrive_with_the_bytes_they_were_sent_with() {
@@ -248,6 +281,29 @@ mod tests {
         File::from(descriptors.pop_front().unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "cached");
         assert!(descriptors.is_empty());
+    }
+
+    #[test]
+    fn a_part_of_a_file_arrives_behind_its_head_and_one_that_ends_early_is_an_error() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let (mut left, mut right) = (Socket::Unix(left), Socket::Unix(right));
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"some bytes").unwrap();
+        let limit = Duration::from_secs(5);
+        left.send_file(b"head: ", &file, 5..10, limit).unwrap();
+        assert_eq!(left.send_file(b"", &file, 5..11, limit).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        drop(left);
+        let (mut buffer, mut all) = ([0; 64], Vec::new());
+        while let Ok(received @ 1..) = right.receive(&mut buffer) {
+            all.extend_from_slice(&buffer[..received]);
+        }
+        assert_eq!(all, b"head: bytesbytes");
+        let head = vec![0; 4 << 20];
+        let limit = Duration::from_millis(50);
+        let (left, _right) = UnixStream::pair().unwrap();
+        let mut left = Socket::Unix(left);
+        left.set_timeouts(None, Some(limit)).unwrap();
+        assert!(left.send_file(&head, &file, 0..1, limit).is_err(), "nobody reads");
     }
 
     #[test]

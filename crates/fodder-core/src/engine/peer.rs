@@ -8,7 +8,7 @@ mod give;
 mod share;
 mod supply;
 
-pub use give::Asked;
+pub use give::{Asked, OnShelf};
 pub(super) use supply::Supply;
 
 use crate::{

@@ -11,8 +11,8 @@ const LANDING: Duration = Duration::from_millis(100);
 /// A file that was shown, and for what.
 #[derive(Debug)]
 pub struct View {
-    shown: tier::View,
-    level: usize,
+    pub(super) shown: tier::View,
+    pub(super) level: usize,
     object: ObjectSlot,
     range: Range<u64>,
 }

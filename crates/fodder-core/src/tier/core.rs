@@ -33,7 +33,7 @@ use std::{
 /// After a start without a clean stop, so much may lie in files that the index does not know, until they are swept: a part of
 /// the tier, and no more than a disk writes in a few seconds, for which a stop waits.
 pub(super) fn unknown_bytes(quota: u64) -> u64 {
-    (quota / 8).clamp(256 << 20, 1 << 30)
+    (quota / 4).clamp(256 << 20, 2 << 30)
 }
 
 #[derive(Debug)]

@@ -210,6 +210,11 @@ impl Shelf {
         }
     }
 
+    /// The CRC-32C of a piece, as it was when it was written.
+    pub fn crc_of(&self, piece: PieceId) -> u32 {
+        self.crc(piece.0)
+    }
+
     fn crc(&self, piece: u32) -> u32 {
         self.crcs.get(piece).map_or(0, |crc| crc.load(Ordering::Relaxed))
     }

@@ -1,5 +1,6 @@
-//! What other nodes ask of this one: bytes, with a checksum for each part. Warm ones are read and sent by this thread; what
-//! must be waited for is sent as it arrives, and until then the other side is told that it will come.
+//! What other nodes ask of this one: bytes, with a checksum for each part. Whole pieces are sent from their cache files, with
+//! the checksum that they were written with; other warm ones are read and sent by this thread; what must be waited for is
+//! sent as it arrives, and until then the other side is told that it will come.
 
 use super::{
     connection::{Connection, End},
@@ -12,7 +13,10 @@ use crate::{
 use fodder_api::frames::{Give, Kind, MetHead, PartHead, ReplyHead, checksum};
 use fodder_core::{
     Dataset, Error, Result,
-    engine::{Reply, peer::Asked},
+    engine::{
+        Reply,
+        peer::{Asked, OnShelf},
+    },
     id::{FileKey, ObjectSlot},
 };
 use futures::StreamExt;
@@ -143,6 +147,17 @@ impl Connection {
         let object_bytes = dataset.objects().size(*object);
         let mut at = range.start;
         while at < range.end {
+            if self.socket.sends_files()
+                && let Some(OnShelf { file, length, crc }) = dataset.try_give_piece(*object, at, range.end)
+            {
+                let part = PartHead { crc, offset: at, end: range.end, object_bytes };
+                let head = ReplyHead::new(Kind::Part, request, PartHead::BYTES + length as usize);
+                self.output.flush(&mut self.socket)?;
+                let heads = [&head.encode()[..], &part.encode()].concat();
+                self.socket.send_file(&heads, &file, at..at + length, self.door.stall)?;
+                at += length;
+                continue;
+            }
             let room = self.output.room(&mut self.socket)?;
             let length = (range.end - at).min(GIVEN_BYTES as u64) as usize;
             let Some(buffer) = room.get_mut(..length) else {

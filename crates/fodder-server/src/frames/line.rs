@@ -6,8 +6,10 @@ use fodder_api::frames::Socket;
 use rustls::ServerConnection;
 use std::{
     fmt,
+    fs::File,
     io::{self, ErrorKind, IoSlice, Read, Write},
     net::Shutdown,
+    ops::Range,
     os::fd::BorrowedFd,
     sync::Arc,
     time::{Duration, Instant},
@@ -64,6 +66,19 @@ impl Line {
     /// Whether file descriptors can be sent.
     pub(super) fn carries_descriptors(&self) -> bool {
         self.socket().carries_descriptors()
+    }
+
+    /// Whether files can be sent without passing through this process.
+    pub(super) fn sends_files(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    /// Sends a head and behind it a part of a file, where the connection [can](Self::sends_files).
+    pub(super) fn send_file(&mut self, head: &[u8], file: &File, range: Range<u64>, limit: Duration) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.send_file(head, file, range, limit),
+            Self::Tls(_) => Err(ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Ends one or both directions.

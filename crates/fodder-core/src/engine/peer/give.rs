@@ -13,9 +13,21 @@ use crate::{
 use futures::stream::{self, BoxStream};
 use std::{
     collections::VecDeque,
+    fs::File,
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
+
+/// A whole piece that can be sent from its cache file.
+#[derive(Debug)]
+pub struct OnShelf {
+    /// The file; the piece stands where it stands in the object.
+    pub file: Arc<File>,
+    /// Bytes of the piece.
+    pub length: u64,
+    /// Their CRC-32C as they were written. The file may change meanwhile: who receives them compares.
+    pub crc: u32,
+}
 
 /// Objects that are looked through at a time for what others own.
 const PAGE: u32 = 4096;
@@ -48,6 +60,25 @@ impl Dataset {
             self.counters.bytes_to_peers.fetch_add(buf.len() as u64, Relaxed);
         }
         filled
+    }
+
+    /// The piece that begins at `offset`, for a peer that is sent all of it, if it is in a tier and ends by `end`.
+    pub fn try_give_piece(self: &Arc<Self>, object: ObjectSlot, offset: u64, end: u64) -> Option<OnShelf> {
+        let piece = PieceId(self.pieces_in(object, &(offset..offset + 1)).start);
+        let range = self.piece_range(piece).1;
+        if range.start != offset || range.end > end {
+            return None;
+        }
+        let view = self.try_view(object, &range)?;
+        let stock = &self.stocks[view.level].1;
+        let crc = stock.shelf.crc_of(piece);
+        // The checksum is that of the filling which is shown.
+        stock.shelf.still_shows(&view.shown).then(|| {
+            self.hit(view.level, piece.0..piece.0 + 1);
+            let length = range.end - range.start;
+            self.counters.bytes_to_peers.fetch_add(length, Relaxed);
+            OnShelf { file: Arc::clone(view.file()), length, crc }
+        })
     }
 
     /// Reads a range for a peer, piece by piece as the pieces arrive. [`Error::NotFound`] if this node neither holds nor
