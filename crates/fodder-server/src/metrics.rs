@@ -60,6 +60,7 @@ struct Scrape {
     connections: [(&'static str, u64); 3],
     members: Vec<(String, u64)>,
     peers: Vec<PeerStatus>,
+    untaken: [(&'static str, u64); 2],
     losses: u64,
     epochs: u64,
     version: &'static str,
@@ -77,6 +78,7 @@ impl Scrape {
             connections: [("rest", count(&open.rest)), ("grpc", count(&open.grpc)), ("frames", count(&open.frames))],
             members: members(info),
             peers: info.state.peering().map(|peering| peering.status()).unwrap_or_default(),
+            untaken: info.state.peering().map_or([("words", 0), ("scores", 0)], |peering| peering.untaken()),
             losses: info.state.icache.losses(),
             epochs: info.state.icache.epochs(),
             version: info.version,
@@ -246,6 +248,8 @@ fn process(out: &mut Out<'_>, scrape: &Scrape) -> fmt::Result {
         scrape.members.iter().map(|(state, count)| (vec![("state", state.clone())], *count)).collect();
     out.gauge("fodder_cluster_members", "Members of the cluster, as this node sees them", &members)?;
     peer::peers(out, &scrape.peers)?;
+    let untaken = scrape.untaken.map(|(what, count)| (vec![("what", what.to_owned())], count));
+    out.counter("fodder_untaken_job_news", "What nodes say of jobs and was not taken", &untaken)?;
     let connections = scrape.connections.map(|(door, count)| (vec![("door", door.to_owned())], count));
     out.gauge("fodder_connections", "Connections that are open", &connections)?;
     out.counter("fodder_icache_losses", "Losses accepted from iCache's clients", &one(scrape.losses))?;

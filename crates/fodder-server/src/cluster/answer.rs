@@ -18,7 +18,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
             peer_reply::Reply::Evicted(NodeEviction { pieces, bytes, ..Default::default() })
         }
         peer_message::Message::Reload(_) => peer_reply::Reply::Reloaded(reload_here(info).await),
-        peer_message::Message::Jobs(said) => peer_reply::Reply::Jobs(job::answer(engine, &said)?),
+        peer_message::Message::Jobs(said) => peer_reply::Reply::Jobs(job::answer(engine, info, &said)?),
         peer_message::Message::Scores(said) => peer_reply::Reply::Scored(job::score::answer(engine, said).await?),
         peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),
         peer_message::Message::Warmed(question) => peer_reply::Reply::Warm(info.state.orders.answer(&question)?),

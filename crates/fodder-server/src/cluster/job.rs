@@ -6,13 +6,14 @@
 pub(crate) mod score;
 
 use super::Peering;
+use crate::NodeInfo;
 use fodder_api::v1::{JobWords, PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{
     Dataset, Engine,
     job::{Settings, Telling, Word},
 };
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 use tokio::time::timeout;
@@ -50,7 +51,7 @@ impl Peering {
             let message = PeerMessage { message: Some(peer_message::Message::Jobs(message)) };
             for reply in self.tell_each(&message, PATIENCE).await {
                 if let Some(peer_reply::Reply::Jobs(words)) = reply.reply {
-                    missed |= heed(dataset, &words);
+                    missed |= self.heed_words(dataset, &words);
                 }
             }
         }
@@ -121,6 +122,18 @@ impl Peering {
         }
     }
 
+    /// Heeds words; whether they spoke of a snapshot that is not here.
+    fn heed_words(&self, dataset: &Arc<Dataset>, said: &JobWords) -> bool {
+        let (refused, missed) = heed(dataset, said);
+        self.refused_words.fetch_add(refused, Relaxed);
+        missed
+    }
+
+    /// What others said of jobs and could not be taken, and scores that could not be passed on.
+    pub(crate) fn untaken(&self) -> [(&'static str, u64); 2] {
+        [("words", self.refused_words.load(Relaxed)), ("scores", self.scores.dropped())]
+    }
+
     fn may_refresh(&self, dataset: &str) -> bool {
         let mut refreshed = self.refreshed.lock();
         let now = Instant::now();
@@ -130,16 +143,18 @@ impl Peering {
 }
 
 /// Answers what another node says and asks of jobs.
-pub(crate) fn answer(engine: &Arc<Engine>, said: &JobWords) -> fodder_core::Result<JobWords> {
+pub(crate) fn answer(engine: &Arc<Engine>, info: &NodeInfo, said: &JobWords) -> fodder_core::Result<JobWords> {
     let dataset = engine.dataset(&said.dataset)?;
-    heed(&dataset, said);
+    if let Some(peering) = info.state.peering() {
+        peering.heed_words(&dataset, said);
+    }
     let known: Vec<Word> = said.wanted.iter().take(1).filter_map(|name| dataset.jobs().word_of(name)).collect();
     // One answer is one frame: what does not fit comes with what is told now and then.
     Ok(pack(&said.dataset, known).into_iter().next().unwrap_or_default())
 }
 
-/// Heeds words; whether they spoke of a snapshot that is not here.
-fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> bool {
+/// Heeds words: how much of them could not be taken, and whether they spoke of a snapshot that is not here.
+fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> (u64, bool) {
     let (mut refused, mut missed) = (0, false);
     for bytes in &said.words {
         match Word::decode(bytes, &Settings::default()) {
@@ -149,6 +164,7 @@ fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> bool {
                 missed |= heard.misses_snapshot;
             }
             Err(error) => {
+                refused += 1;
                 tracing::warn!(dataset = dataset.config().name, %error, "another node says of a job what cannot be read");
             }
         }
@@ -156,7 +172,7 @@ fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> bool {
     if refused > 0 {
         tracing::warn!(dataset = dataset.config().name, refused, "not all that others say of jobs could be taken");
     }
-    missed
+    (refused, missed)
 }
 
 /// Words in messages that each fit into a frame.

@@ -19,7 +19,7 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 use tokio::time::{sleep, timeout};
@@ -89,6 +89,8 @@ pub struct Peering {
     pub(super) refreshed: Mutex<HashMap<String, Instant>>,
     /// Scores that are to be passed on.
     pub(super) scores: Waiting,
+    /// What others said of jobs and could not be taken.
+    pub(super) refused_words: AtomicU64,
 }
 
 impl Peering {
@@ -102,6 +104,7 @@ impl Peering {
             known: Mutex::default(),
             refreshed: Mutex::default(),
             scores: Waiting::default(),
+            refused_words: AtomicU64::new(0),
         })
     }
 

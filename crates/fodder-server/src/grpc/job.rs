@@ -212,11 +212,16 @@ impl jobs_server::Jobs for Door {
         let v1::LeaveRequest { dataset, job, rank } = request.into_inner();
         let dataset = self.dataset(&dataset)?;
         self.info.state.consult_of(&dataset, JobId(job)).await;
+        let (of, name) = (Arc::clone(&dataset), dataset.jobs().name_of(JobId(job)));
         let gone = aside(move || match rank {
-            Some(rank) => dataset.jobs().leave_rank(JobId(job), rank),
-            None => dataset.jobs().leave(JobId(job)).map(Some),
+            Some(rank) => of.jobs().leave_rank(JobId(job), rank),
+            None => of.jobs().leave(JobId(job)).map(Some),
         });
         let audit = gone.await?.and_then(|gone| gone.audit);
+        // The node may end with its last job: the others hear of it now.
+        if let Some(name) = name {
+            self.info.state.consult(&dataset, &name).await;
+        }
         Ok(Response::new(v1::LeaveReply { audit: audit.map(Into::into) }))
     }
 

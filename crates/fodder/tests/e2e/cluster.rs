@@ -1,6 +1,7 @@
 //! Several nodes as one cache, as real processes. Here are the processes, their origin that counts, and their readers.
 
 mod change;
+mod job;
 mod load;
 mod name;
 mod operate;

@@ -68,6 +68,11 @@ impl Waiting {
         self.some.notify_one();
     }
 
+    /// How many messages of them were not passed on.
+    pub(in crate::cluster) fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+
     fn pop(&self) -> Option<JobScores> {
         self.messages.lock().pop_front()
     }
