@@ -100,7 +100,7 @@ impl Peering {
 
     async fn offer(&self, wanted: &Wanted) -> Result<(), Failure> {
         let view = self.view();
-        let owner = view.owner(wanted.key, wanted.range.start);
+        let owner = view.owner(wanted.key, wanted.range.start, self.ways().now());
         let owner = owner.ok_or_else(|| Failure::Refused("nobody else owns it".into()))?;
         owner.take(self.ways(), wanted).await
     }

@@ -120,9 +120,9 @@ impl Peer {
         }
     }
 
-    /// Whether it does not answer: others do its work.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.breaker.lock().is_open()
+    /// Whether it does not answer and is not to be tried again yet: others do its work.
+    pub(crate) fn is_gone(&self, now: Duration) -> bool {
+        self.breaker.lock().is_left_alone(now)
     }
 
     /// A request to it failed.

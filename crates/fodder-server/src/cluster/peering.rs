@@ -223,7 +223,7 @@ impl Peers for Peering {
 
     fn role(&self, key: FileKey, offset: u64) -> Role {
         let view = self.view.load();
-        if view.is_alone() { Role::Owner } else { view.role(key, offset) }
+        if view.is_alone() { Role::Owner } else { view.role(key, offset, self.ways.now()) }
     }
 
     fn scored(&self, dataset: &str, job: &str, items: u32, scores: Scores<'_>) {

@@ -103,19 +103,19 @@ impl View {
     }
 
     /// What this node is to a parcel. An owner that does not answer has its work done by the next.
-    pub(crate) fn role(&self, object: FileKey, offset: u64) -> Role {
+    pub(crate) fn role(&self, object: FileKey, offset: u64, now: Duration) -> Role {
         let parcel = parcel(object, offset);
         if self.replicas == 1 {
             match self.placement.owner(parcel) {
                 None => return Role::Guest,
                 Some(owner) if owner.key == self.me => return Role::Owner,
-                Some(owner) if !self.is_gone(owner.key) => return Role::Guest,
+                Some(owner) if !self.is_gone(owner.key, now) => return Role::Guest,
                 Some(_) => {}
             }
         }
         let owners = self.placement.owners(parcel, self.replicas + 2);
         match owners.iter().position(|owner| owner.key == self.me) {
-            Some(mine) if owners[..mine].iter().all(|owner| self.is_gone(owner.key)) => Role::Owner,
+            Some(mine) if owners[..mine].iter().all(|owner| self.is_gone(owner.key, now)) => Role::Owner,
             Some(mine) if mine < self.replicas => Role::Spare,
             _ => Role::Guest,
         }
@@ -135,7 +135,7 @@ impl View {
                 asks.push((Arc::clone(peer), manner));
             }
         };
-        let owns = self.role(object, offset) == Role::Owner;
+        let owns = self.role(object, offset, now) == Role::Owner;
         if !owns && !for_peer {
             // Only those before this node in the order of owners: so nobody waits for one who waits for it.
             let owners = self.placement.owners(parcel, self.replicas + 2);
@@ -144,22 +144,22 @@ impl View {
             let near =
                 before.iter().take(self.replicas).skip(1).filter(|owner| owner.zone == self.zone && self.zone != 0);
             near.for_each(|owner| add(owner.key, Manner::Owner));
-            for owner in before.iter().filter(|owner| !self.is_gone(owner.key)).take(2) {
+            for owner in before.iter().filter(|owner| !self.is_gone(owner.key, now)).take(2) {
                 let is_first = owner.key == owners[0].key;
                 add(owner.key, if is_first { Manner::Owner } else { Manner::StandIn });
             }
         } else if owns {
             let former = self.former.iter().filter(|(_, until)| now < *until);
             let holders = former.filter_map(|(placement, _)| placement.owner(parcel));
-            holders.filter(|holder| !self.is_gone(holder.key)).for_each(|holder| add(holder.key, Manner::Holder));
+            holders.filter(|holder| !self.is_gone(holder.key, now)).for_each(|holder| add(holder.key, Manner::Holder));
         }
         asks
     }
 
     /// Who owns a parcel first, if that is another node.
-    pub(crate) fn owner(&self, object: FileKey, offset: u64) -> Option<&Arc<Peer>> {
+    pub(crate) fn owner(&self, object: FileKey, offset: u64, now: Duration) -> Option<&Arc<Peer>> {
         let owners = self.placement.owners(parcel(object, offset), self.replicas + 1);
-        let alive = owners.iter().find(|owner| owner.key == self.me || !self.is_gone(owner.key))?;
+        let alive = owners.iter().find(|owner| owner.key == self.me || !self.is_gone(owner.key, now))?;
         self.peers.get(&alive.key)
     }
 
@@ -170,9 +170,9 @@ impl View {
         owners.into_iter().any(|owner| owner.key == self.me)
     }
 
-    /// Whether a member does not answer.
-    fn is_gone(&self, key: u64) -> bool {
-        key != self.me && self.peers.get(&key).is_none_or(|peer| peer.is_gone())
+    /// Whether a member does not answer, and it is not time to try it again.
+    fn is_gone(&self, key: u64, now: Duration) -> bool {
+        key != self.me && self.peers.get(&key).is_none_or(|peer| peer.is_gone(now))
     }
 }
 

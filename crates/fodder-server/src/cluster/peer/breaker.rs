@@ -51,8 +51,7 @@ impl Breaker {
     pub(crate) fn admits(&mut self, now: Duration) -> bool {
         match *self {
             Self::Closed(_) => true,
-            Self::Open { until, .. } if now < until => false,
-            Self::HalfOpen { since, .. } if now < since + TRIAL => false,
+            _ if self.is_left_alone(now) => false,
             Self::Open { wait, .. } | Self::HalfOpen { wait, .. } => {
                 *self = Self::HalfOpen { since: now, wait };
                 true
@@ -60,7 +59,16 @@ impl Breaker {
         }
     }
 
-    /// Whether the peer counts as gone: others do its work.
+    /// Whether the peer would be refused now: others do its work. Once a trial is due it is not, or nobody would try.
+    pub(crate) fn is_left_alone(&self, now: Duration) -> bool {
+        match *self {
+            Self::Closed(_) => false,
+            Self::Open { until, .. } => now < until,
+            Self::HalfOpen { since, .. } => now < since + TRIAL,
+        }
+    }
+
+    /// Whether the peer does not answer, as far as is known.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self, Self::Closed(_))
     }
@@ -108,7 +116,10 @@ mod tests {
             breaker.succeeded();
         }
         let mut breaker = opened();
-        assert!(breaker.is_open() && !breaker.admits(at(10)));
+        assert!(breaker.is_open() && breaker.is_left_alone(at(10)) && !breaker.admits(at(10)));
+        assert!(!breaker.is_left_alone(at(11)), "whoever looks now may try it");
+        assert!(breaker.admits(at(11)));
+        assert!(breaker.is_left_alone(at(11)) && !breaker.admits(at(11)), "one is trying");
     }
 
     #[test]

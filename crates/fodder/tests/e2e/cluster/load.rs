@@ -22,12 +22,22 @@ fn five() -> Fleet {
     fleet
 }
 
+/// Readers end when it is dropped, also when whoever waits for them gives up.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// Reads at random at the first four nodes, every object right, while something is done to the fleet, which is given a way to
 /// wait until all four have read on. The longest that a read took.
 fn longest_read(fleet: &mut Fleet, disturb: impl FnOnce(&mut Fleet, &dyn Fn())) -> Duration {
     let (stop, reads, longest) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4], Mutex::new(Duration::ZERO));
     let (clients, contents) = (fleet.addresses[..4].to_vec(), fleet.contents.clone());
     thread::scope(|scope| {
+        let _stopped = Stop(&stop);
         for (n, address) in clients.iter().enumerate() {
             let (stop, reads, longest, contents) = (&stop, &reads, &longest, &contents);
             scope.spawn(move || {
@@ -50,7 +60,6 @@ fn longest_read(fleet: &mut Fleet, disturb: impl FnOnce(&mut Fleet, &dyn Fn())) 
                 reads.iter().zip(&goals).all(|(reads, goal)| reads.load(SeqCst) >= *goal)
             });
         });
-        stop.store(true, SeqCst);
     });
     let longest = *longest.lock().unwrap();
     // A reader waits for a node that is gone under two seconds, by the deadlines: 1.3 for its first word, and 0.7 before that
@@ -115,6 +124,7 @@ fn all_nodes_are_restarted_one_after_the_other_under_load_and_no_read_fails() {
     // Which node may be away: only its own readers may lose their connection, and connect again.
     let away = AtomicU64::new(u64::MAX);
     thread::scope(|scope| {
+        let _stopped = Stop(&stop);
         for (n, address) in addresses.iter().enumerate() {
             let (stop, reads, away, contents) = (&stop, &reads, &away, &contents);
             scope.spawn(move || {
@@ -141,7 +151,6 @@ fn all_nodes_are_restarted_one_after_the_other_under_load_and_no_read_fails() {
             read_on(&[0, 1, 2]);
             away.store(u64::MAX, SeqCst);
         }
-        stop.store(true, SeqCst);
     });
     let fetched = fleet.server.bytes_sent() - before;
     println!("{fetched} of {} bytes left the origin again over three restarts", fleet.bytes());
