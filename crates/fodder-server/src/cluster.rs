@@ -3,7 +3,7 @@
 //! - [`ClusterConfig`]: what a user says about it.
 //! - [`membership`]: who is there.
 //! - `view` says whom to ask for a parcel: the owner, who stands in for it, who had it before.
-//! - `peer` is one other node: a few connections, deadlines, a breaker.
+//! - `peer` is one other node: a few connections, deadlines, a breaker; `race` asks several of them for the same.
 //! - `peering` is what the engine sees of all that; `follow` tells it of every change of the members, and
 //!   `handover` offers what other nodes own now.
 //! - `answer` is what other nodes are told when they ask in words, and `status` how this node stands.
@@ -21,6 +21,7 @@ pub mod membership;
 mod operate;
 mod peer;
 mod peering;
+mod race;
 mod status;
 pub mod tls;
 mod token;

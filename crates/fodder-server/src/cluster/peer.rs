@@ -1,4 +1,6 @@
 //! One other node: a few connections to it, a breaker, and what was seen of it. It knows nothing of who owns what.
+//!
+//! Whoever waits for a node that has stopped answering is told as soon as the first of them has found out.
 
 pub(crate) mod breaker;
 mod connection;
@@ -25,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
@@ -47,6 +49,9 @@ pub enum Failure {
     /// It did not answer, or not to the end.
     #[error("{0}")]
     Silent(String),
+    /// It has said nothing for as long as it may.
+    #[error("{0}")]
+    Late(String),
     /// It sent what does not match.
     #[error("{0}")]
     Lied(String),
@@ -96,8 +101,13 @@ pub(crate) struct Peer {
     breaker: Mutex<Breaker>,
     idle: Mutex<Vec<(Connection, Instant)>>,
     slots: Arc<Semaphore>,
+    /// Told when it stops answering.
+    stopped: Notify,
     counts: Counts,
 }
+
+/// A place among the requests that are under way to one peer.
+pub(crate) type Slot = OwnedSemaphorePermit;
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -116,6 +126,7 @@ impl Peer {
             breaker: Mutex::default(),
             idle: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            stopped: Notify::new(),
             counts: Counts::default(),
         }
     }
@@ -125,6 +136,29 @@ impl Peer {
         self.breaker.lock().is_left_alone(now)
     }
 
+    /// Whether it did not answer the last time, and the next request is to see whether it does now.
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.breaker.lock().is_open()
+    }
+
+    /// A place for one more request, in turn: a peer that is busy is waited for, one that stops answering is not.
+    pub(crate) async fn slot(&self, ways: &Ways) -> Result<Slot, Failure> {
+        let stopped = self.stopped.notified();
+        if self.is_gone(ways.now()) {
+            return Err(Failure::LeftAlone);
+        }
+        tokio::select! {
+            biased;
+            slot = Arc::clone(&self.slots).acquire_owned() => Ok(slot.expect("the semaphore is never closed")),
+            () = stopped => Err(Failure::LeftAlone),
+        }
+    }
+
+    /// The same, if it need not be waited for.
+    pub(crate) fn try_slot(&self) -> Option<Slot> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
     /// A request to it failed.
     pub(crate) fn failed(&self, fault: Fault, now: Duration) {
         self.counts.failed.fetch_add(1, Relaxed);
@@ -132,6 +166,7 @@ impl Peer {
         let was_open = breaker.is_open();
         breaker.failed(fault, now);
         if breaker.is_open() && !was_open {
+            self.stopped.notify_waiters();
             tracing::warn!(
                 peer = self.address,
                 ?fault,
@@ -159,18 +194,20 @@ impl Peer {
 
     /// Asks for bytes. Ready when the first of them have come, or the word that they will.
     pub(crate) async fn give(
-        self: &Arc<Self>,
-        ways: &Arc<Ways>,
-        wanted: &Wanted,
+        self: Arc<Self>,
+        ways: Arc<Ways>,
+        wanted: Wanted,
         manner: Manner,
+        slot: Slot,
     ) -> Result<Given, Failure> {
-        let (connection, first, slot) = self.ask(ways, Question::Give(wanted, manner)).await?;
-        Ok(Given::new(Arc::clone(self), Arc::clone(ways), connection, first, wanted, slot))
+        let (connection, first) = self.ask(&ways, Question::Give(&wanted, manner)).await?;
+        Ok(Given::new(self, ways, connection, first, (wanted, manner), slot))
     }
 
     /// Tells it that it owns bytes which this node holds. Ready when it has them.
     pub(crate) async fn take(self: &Arc<Self>, ways: &Arc<Ways>, wanted: &Wanted) -> Result<(), Failure> {
-        let (connection, _, _slot) = self.ask(ways, Question::Take(wanted, ways.patience.progress)).await?;
+        let _slot = self.slot(ways).await?;
+        let (connection, _) = self.ask(ways, Question::Take(wanted, ways.patience.progress)).await?;
         self.keep(connection);
         Ok(())
     }
@@ -181,7 +218,8 @@ impl Peer {
         if message.len() > MAX_REQUEST_BYTES as usize {
             return Err(Failure::Refused(format!("a message of {} bytes is longer than a frame", message.len())));
         }
-        let (connection, answer, _slot) = self.ask(ways, Question::Tell(&message, ways.patience)).await?;
+        let _slot = timeout(ways.patience.coming, self.slot(ways)).await.map_err(|_| Failure::LeftAlone).flatten()?;
+        let (connection, answer) = self.ask(ways, Question::Tell(&message, ways.patience)).await?;
         self.keep(connection);
         match answer {
             Frame::Told(reply) => Ok(reply),
@@ -189,43 +227,45 @@ impl Peer {
         }
     }
 
-    /// Asks on a connection that is there, or on a new one; within the time allowed.
-    async fn ask(
-        &self,
-        ways: &Ways,
-        question: Question<'_>,
-    ) -> Result<(Connection, Frame, OwnedSemaphorePermit), Failure> {
+    /// Asks on a connection that is there, or on a new one; within the time allowed, and not longer than until others find
+    /// that it has stopped answering.
+    async fn ask(&self, ways: &Ways, question: Question<'_>) -> Result<(Connection, Frame), Failure> {
         let limit = match question {
             Question::Give(..) => ways.patience.first_word,
             Question::Take(..) => ways.patience.hand_over,
             Question::Tell(..) => ways.patience.coming,
         };
+        let stopped = self.stopped.notified();
         if !self.breaker.lock().admits(ways.now()) {
             return Err(Failure::LeftAlone);
         }
         let began = Instant::now();
-        let work = async {
-            let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
-            loop {
-                let (mut connection, was_idle) = self.connection(ways).await?;
-                match connection.ask(question).await {
-                    Ok(answer) => return Ok((connection, answer, slot)),
-                    // It may have been closed while it lay idle, like all the others.
-                    Err(Failure::Silent(_)) if was_idle => self.idle.lock().clear(),
-                    // A refusal leaves the connection as good as it was.
-                    Err(Failure::Refused(why)) => {
-                        self.keep(connection);
-                        return Err(Failure::Refused(why));
-                    }
-                    Err(failure) => return Err(failure),
-                }
-            }
+        let late = |_| Failure::Late(format!("{} did not answer in {limit:?}", self.address));
+        let outcome = tokio::select! {
+            biased;
+            outcome = timeout(limit, self.try_connections(ways, question)) => outcome.map_err(late).flatten(),
+            () = stopped, if matches!(question, Question::Give(..)) => Err(Failure::LeftAlone),
         };
-        let silent = |_| Failure::Silent(format!("{} did not answer in {limit:?}", self.address));
-        let outcome = timeout(limit, work).await.map_err(silent).flatten();
         let took = matches!(question, Question::Give(..)).then(|| began.elapsed());
-        self.note(outcome.as_ref().map(|(_, frame, _)| frame), ways, took);
+        self.note(outcome.as_ref().map(|(_, frame)| frame), ways, took);
         outcome
+    }
+
+    async fn try_connections(&self, ways: &Ways, question: Question<'_>) -> Result<(Connection, Frame), Failure> {
+        loop {
+            let (mut connection, was_idle) = self.connection(ways).await?;
+            match connection.ask(question).await {
+                Ok(answer) => return Ok((connection, answer)),
+                // It may have been closed while it lay idle, like all the others.
+                Err(Failure::Silent(_)) if was_idle => self.idle.lock().clear(),
+                // A refusal leaves the connection as good as it was.
+                Err(Failure::Refused(why)) => {
+                    self.keep(connection);
+                    return Err(Failure::Refused(why));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
     }
 
     /// Remembers what came of a question, and how long the answer took where that says something of the peer.
@@ -252,6 +292,10 @@ impl Peer {
                 tracing::debug!(peer = self.address, why, "a peer did not answer");
                 self.failed(Fault::Silence, ways.now());
             }
+            Err(Failure::Late(why)) => {
+                tracing::debug!(peer = self.address, why, "a peer did not answer in time");
+                self.failed(Fault::Lateness, ways.now());
+            }
             Err(Failure::Lied(why)) => {
                 tracing::warn!(peer = self.address, why, "a peer sent what does not match");
                 self.failed(Fault::Lie, ways.now());
@@ -267,7 +311,7 @@ impl Peer {
             }
         }
         let open = Connection::open(&self.address, &ways.trust);
-        let late = |_| Failure::Silent(format!("{} cannot be connected to in time", self.address));
+        let late = |_| Failure::Late(format!("{} cannot be connected to in time", self.address));
         let connection = timeout(ways.patience.connect, open).await.map_err(late).flatten()?;
         Ok((connection, false))
     }

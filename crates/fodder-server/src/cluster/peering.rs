@@ -1,11 +1,12 @@
-//! What the engine sees of the other nodes: asks them one after the other, and a second one when the first is late.
+//! What the engine sees of the other nodes: who they are, how long each may take, and what they are asked.
 
 use super::{
     job::score::Waiting,
-    peer::{Failure, Given, Peer, PeerStatus, Ways},
+    peer::{Failure, Peer, PeerStatus, Ways},
+    race::race,
     token::Token,
     trust::Trust,
-    view::{Ask, Neighbour, View},
+    view::{Neighbour, View},
 };
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -15,14 +16,12 @@ use fodder_core::{
     id::FileKey,
     job::Scores,
 };
-use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
-use tokio::time::{sleep, timeout};
 
 /// How long each step of asking a peer may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub struct Patience {
     pub connect: Duration,
     /// Until the first bytes come, or the word that they will: then the next is asked beside it.
     pub hedge: Duration,
-    /// Until the first bytes or that word must have come.
+    /// Until the first bytes or that word must have come, from anybody.
     pub first_word: Duration,
     /// Between one part of an answer, or word that it will come, and the next.
     pub progress: Duration,
@@ -46,7 +45,9 @@ impl Patience {
     pub fn with_first_word(first_word: Duration) -> Self {
         let all = Self::default();
         let stretch = |step: Duration| step.mul_f64(first_word.as_secs_f64() / all.first_word.as_secs_f64());
-        let (connect, hedge, progress) = (stretch(all.connect), stretch(all.hedge), stretch(all.progress));
+        let (connect, hedge) = (stretch(all.connect), stretch(all.hedge));
+        // Also a patient peer says only now and then that bytes will come.
+        let progress = stretch(all.progress).max(MIN_PROGRESS);
         let coming = all.coming.max(progress);
         Self { connect, hedge, first_word, progress, coming, ..all }
     }
@@ -55,15 +56,18 @@ impl Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            connect: Duration::from_millis(500),
-            hedge: Duration::from_millis(700),
-            first_word: Duration::from_millis(1300),
-            progress: Duration::from_millis(1500),
+            connect: Duration::from_millis(400),
+            hedge: Duration::from_millis(300),
+            first_word: Duration::from_millis(800),
+            progress: Duration::from_millis(800),
             coming: Duration::from_secs(60),
             hand_over: Duration::from_secs(60),
         }
     }
 }
+
+/// Twice the time between two words of a peer that bytes will come, in any version.
+const MIN_PROGRESS: Duration = Duration::from_millis(800);
 
 /// What one of the others answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,39 +177,6 @@ impl Peering {
     pub(super) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
-
-    /// Asks one after the other, and the next beside the last when that one is late, until one answers.
-    async fn ask(&self, asks: Vec<Ask>, wanted: &Wanted) -> Option<Given> {
-        let mut asks = asks.into_iter();
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            let more = match asks.next() {
-                Some((peer, manner)) => {
-                    under_way.push(async move { peer.give(&self.ways, wanted, manner).await });
-                    true
-                }
-                None => false,
-            };
-            // Whoever is asked last is waited for as long as any: its own deadline ends it.
-            let late = async {
-                if more {
-                    sleep(self.ways.patience.hedge).await;
-                } else {
-                    std::future::pending().await
-                }
-            };
-            tokio::select! {
-                biased;
-                answer = under_way.next() => match answer {
-                    Some(Ok(given)) => return Some(given),
-                    Some(Err(_)) => {}
-                    None if more => {}
-                    None => return None,
-                },
-                () = late => {}
-            }
-        }
-    }
 }
 
 #[async_trait]
@@ -216,9 +187,7 @@ impl Peers for Peering {
         if asks.is_empty() {
             return None;
         }
-        let limit = self.ways.patience.first_word + self.ways.patience.hedge;
-        let given = timeout(limit, self.ask(asks, &wanted)).await.ok().flatten();
-        given.map(|given| Box::new(given) as _)
+        race(&self.ways, asks, &wanted).await.map(|given| Box::new(given) as _)
     }
 
     fn role(&self, key: FileKey, offset: u64) -> Role {

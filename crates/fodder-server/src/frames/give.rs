@@ -27,7 +27,7 @@ use tokio::time::timeout;
 const GIVEN_BYTES: usize = 256 << 10;
 
 /// How often somebody who waits is told that it will come.
-const HEARTBEAT: Duration = Duration::from_millis(400);
+const HEARTBEAT: Duration = Duration::from_millis(200);
 
 /// How far two nodes have come in proving that they belong together.
 #[derive(Debug, Default)]

@@ -56,12 +56,12 @@ fn talk(stream: &mut TcpStream, version: u16, act: Act) -> Option<()> {
     }
 }
 
-fn send(stream: &mut TcpStream, request: u32, part: PartHead, bytes: &[u8]) {
+pub(crate) fn send(stream: &mut TcpStream, request: u32, part: PartHead, bytes: &[u8]) {
     let head = ReplyHead::new(Kind::Part, request, PartHead::BYTES + bytes.len());
     let _ = stream.write_all(&[&head.encode()[..], &part.encode(), bytes].concat());
 }
 
-fn part(offset: u64, end: u64, bytes: &[u8]) -> PartHead {
+pub(crate) fn part(offset: u64, end: u64, bytes: &[u8]) -> PartHead {
     PartHead { crc: checksum(bytes), offset, end, object_bytes: BYTES as u64 }
 }
 

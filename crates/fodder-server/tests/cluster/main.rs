@@ -6,6 +6,7 @@ mod change;
 mod job;
 mod liar;
 mod share;
+mod stall;
 mod stranger;
 mod tell;
 mod tls;

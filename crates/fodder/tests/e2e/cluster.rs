@@ -39,7 +39,7 @@ struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        let patience = "1300ms";
+        let patience = "800ms";
         Self { nodes: 3, objects: 120, bytes: BYTES, cache_bytes: 20 << 20, replicas: 1, patience, most_percent: None }
     }
 }

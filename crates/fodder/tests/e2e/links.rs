@@ -91,6 +91,27 @@ fn two_halves_of_a_partition_go_on_reading_and_agree_after_healing() {
 }
 
 #[test]
+fn a_node_that_is_cut_off_without_a_word_stalls_no_read_of_the_others_for_two_seconds() {
+    let test = "a_node_that_is_cut_off_without_a_word_stalls_no_read_of_the_others_for_two_seconds";
+    let Some(mut fleet) = Fleet::new(test, Way::Fixed, NODES) else { return };
+    let mut load = Load::start(&fleet);
+    load.read_on(&[0, 1, 2, 3], 100);
+    load.longest();
+    for cut_off in 0..NODES {
+        let others: Vec<_> = (0..NODES).filter(|n| *n != cut_off).collect();
+        fleet.network.cut(Network::between(&half(&[cut_off]), &half(&others)));
+        others.iter().for_each(|n| fleet.sees(*n, NODES - 1));
+        load.read_on(&[0, 1, 2, 3], 50);
+        fleet.network.cut(Cuts::new());
+        fleet.agree();
+    }
+    let longest = load.longest();
+    println!("the longest read took {longest:?}");
+    assert!(longest < Duration::from_secs(2), "a read took {longest:?}");
+    load.end();
+}
+
+#[test]
 fn a_link_that_is_cut_in_one_direction_costs_nobody_a_member_by_gossip_and_nobody_a_read() {
     let test = "a_link_that_is_cut_in_one_direction_costs_nobody_a_member_by_gossip_and_nobody_a_read";
     for way in [Way::Fixed, Way::Gossip] {

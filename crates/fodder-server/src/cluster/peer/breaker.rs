@@ -1,7 +1,7 @@
 //! Whether a peer is worth asking: a pure machine, told what came of each request and what time it is.
 //!
 //! ```text
-//!            3 failures in a row, or a lie            the wait is over
+//!      3 failures in a row, or a long silence, or a lie   the wait is over
 //!   closed ──────────────────────────────► open ──────────────────────► half-open ── one trial
 //!      ▲                                     ▲                              │
 //!      │                                     └──────── it failed: twice ────┤
@@ -25,6 +25,8 @@ const TRIAL: Duration = Duration::from_secs(5);
 pub(crate) enum Fault {
     /// It did not answer, or not to the end.
     Silence,
+    /// It said nothing for as long as it may. Whoever asks it next would wait as long.
+    Lateness,
     /// It sent what does not match.
     Lie,
 }
@@ -83,7 +85,7 @@ impl Breaker {
         let open = |wait: Duration| Self::Open { until: now + wait, wait };
         *self = match (*self, fault) {
             (_, Fault::Lie) => open(LIE),
-            (Self::Closed(failures), _) if failures + 1 < FAILURES => Self::Closed(failures + 1),
+            (Self::Closed(failures), Fault::Silence) if failures + 1 < FAILURES => Self::Closed(failures + 1),
             (Self::Closed(_), _) => open(WAITS.0),
             (Self::HalfOpen { wait, .. }, _) => open((wait * 2).min(WAITS.1)),
             // Of a request that had begun before.
@@ -146,6 +148,13 @@ mod tests {
         assert!(breaker.admits(at(11)));
         assert!(!breaker.admits(at(12)));
         assert!(breaker.admits(at(16)));
+    }
+
+    #[test]
+    fn a_long_silence_is_enough() {
+        let mut breaker = Breaker::default();
+        breaker.failed(Fault::Lateness, at(10));
+        assert_eq!(breaker, opened());
     }
 
     #[test]

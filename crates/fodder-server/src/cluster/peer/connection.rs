@@ -26,7 +26,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 /// A frame of an answer.
@@ -55,6 +55,9 @@ pub(crate) enum Question<'a> {
 
 /// The heads of a part.
 const HEADS_BYTES: usize = ReplyHead::BYTES + PartHead::BYTES;
+
+/// A peer that sends more slowly is no better than none.
+const MIN_BYTES_A_SECOND: f64 = (4 << 20) as f64;
 
 /// A greeted connection.
 #[derive(Debug)]
@@ -183,16 +186,21 @@ impl Connection {
         }
     }
 
-    /// Receives the bytes of a part, all of them, and compares them with their checksum.
-    pub(super) async fn part(&mut self, head: &PartHead, bytes: &mut [u8]) -> Result<(), Failure> {
-        let (had, rest) = bytes.split_at_mut(self.received.len().min(bytes.len()));
+    /// Receives the bytes of a part, all of them; whether they match their checksum. No byte may be later than `limit` behind
+    /// the one before, and all of them together must not be slower than [`MIN_BYTES_A_SECOND`].
+    pub(super) async fn part(&mut self, head: &PartHead, bytes: &mut [u8], limit: Duration) -> Result<bool, Failure> {
+        let end = Instant::now() + limit + Duration::from_secs_f64(bytes.len() as f64 / MIN_BYTES_A_SECOND);
+        let (had, mut rest) = bytes.split_at_mut(self.received.len().min(bytes.len()));
         self.received.copy_to_slice(had);
-        self.stream.read_exact(rest).await?;
-        if checksum(bytes) == head.crc {
-            Ok(())
-        } else {
-            Err(Failure::Lied("bytes do not match their checksum".into()))
+        while !rest.is_empty() {
+            let until = end.min(Instant::now() + limit);
+            let late = |_| Failure::Late("it stopped in the middle of an answer".into());
+            match timeout_at(until, self.stream.read(rest)).await.map_err(late)?? {
+                0 => return Err(Failure::Silent("it ended the connection".into())),
+                count => rest = &mut rest[count..],
+            }
         }
+        Ok(checksum(bytes) == head.crc)
     }
 
     async fn send(&mut self, request: Request<'_>) -> Result<(), Failure> {

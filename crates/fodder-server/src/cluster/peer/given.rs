@@ -1,9 +1,10 @@
 //! Bytes on their way from a peer: in order, each part compared with its checksum, none later than allowed.
 
 use super::{
-    Failure, Peer, Ways,
+    super::view::Manner,
+    Failure, Peer, Slot, Ways,
     breaker::Fault,
-    connection::{Connection, Frame},
+    connection::{Connection, Frame, Question},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,10 +17,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{error::Elapsed, timeout},
-};
+use tokio::time::timeout;
 
 /// An answer that has begun. Dropped before its end, it takes its connection with it.
 #[derive(Debug)]
@@ -30,10 +28,14 @@ pub(crate) struct Given {
     connection: Option<Connection>,
     first: Option<Frame>,
     wanted: Wanted,
+    /// As what the peer was asked.
+    manner: Manner,
+    /// Bytes have come once that did not match.
+    is_asked_again: bool,
     /// Bytes of a part that did not fit where they were wanted.
     spare: Bytes,
     began: Instant,
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
 }
 
 impl Given {
@@ -42,11 +44,12 @@ impl Given {
         ways: Arc<Ways>,
         connection: Connection,
         first: Frame,
-        wanted: &Wanted,
-        slot: OwnedSemaphorePermit,
+        (wanted, manner): (Wanted, Manner),
+        slot: Slot,
     ) -> Self {
         let (connection, first, began) = (Some(connection), Some(first), Instant::now());
-        Self { peer, ways, connection, first, wanted: wanted.clone(), spare: Bytes::new(), began, _slot: slot }
+        let (is_asked_again, spare) = (false, Bytes::new());
+        Self { peer, ways, connection, first, wanted, manner, is_asked_again, spare, began, _slot: slot }
     }
 
     /// The head of the next part. None behind the last.
@@ -56,7 +59,10 @@ impl Given {
         loop {
             let frame = match self.first.take() {
                 Some(frame) => frame,
-                None => timeout(patience.progress, connection.next(&self.wanted)).await.map_err(stopped).flatten()?,
+                None => {
+                    let late = |_| Failure::Late("it stopped in the middle of an answer".into());
+                    timeout(patience.progress, connection.next(&self.wanted)).await.map_err(late).flatten()?
+                }
             };
             let left = &self.wanted.range;
             match frame {
@@ -79,24 +85,43 @@ impl Given {
 
     /// Puts the next bytes to the front of a buffer; how many.
     async fn take(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
-        if self.spare.is_empty() {
+        while self.spare.is_empty() {
             let Some((part, bytes)) = self.part().await? else { return Ok(0) };
             let Some(connection) = &mut self.connection else { return Ok(0) };
             let limit = self.ways.patience.progress;
             if let Some(whole) = buffer.get_mut(..bytes) {
-                timeout(limit, connection.part(&part, whole)).await.map_err(stopped).flatten()?;
-                self.came(bytes);
-                return Ok(bytes);
+                if connection.part(&part, whole, limit).await? {
+                    self.came(bytes);
+                    return Ok(bytes);
+                }
+            } else {
+                // There is no room for all of it, and none of it counts before it was compared.
+                let mut spare = vec![0; bytes];
+                if connection.part(&part, &mut spare, limit).await? {
+                    self.came(bytes);
+                    self.spare = spare.into();
+                    break;
+                }
             }
-            // There is no room for all of it, and none of it counts before it was compared.
-            let mut spare = vec![0; bytes];
-            timeout(limit, connection.part(&part, &mut spare)).await.map_err(stopped).flatten()?;
-            self.came(bytes);
-            self.spare = spare.into();
+            self.ask_again().await?;
         }
         let taken = self.spare.split_to(self.spare.len().min(buffer.len()));
         buffer[..taken.len()].copy_from_slice(&taken);
         Ok(taken.len())
+    }
+
+    /// Bytes did not match. An honest peer may have dropped them while it sent them from its file; then what it sends when it
+    /// is asked again does.
+    async fn ask_again(&mut self) -> Result<(), Failure> {
+        self.connection = None;
+        if std::mem::replace(&mut self.is_asked_again, true) {
+            return Err(Failure::Lied("bytes do not match their checksum, twice".into()));
+        }
+        let asked = self.peer.ask(&self.ways, Question::Give(&self.wanted, self.manner)).await;
+        // What came of that question has been noted with the peer.
+        let (connection, first) = asked.map_err(|failure| Failure::Refused(failure.to_string()))?;
+        (self.connection, self.first) = (Some(connection), Some(first));
+        Ok(())
     }
 
     fn came(&mut self, bytes: usize) {
@@ -115,15 +140,16 @@ impl Given {
 impl engine::peer::Given for Given {
     async fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.take(buffer).await.map_err(|failure| {
-            let fault = if matches!(failure, Failure::Lied(_)) { Fault::Lie } else { Fault::Silence };
-            if !matches!(failure, Failure::Refused(_)) {
+            let fault = match failure {
+                Failure::Refused(_) | Failure::LeftAlone => None,
+                Failure::Silent(_) => Some(Fault::Silence),
+                Failure::Late(_) => Some(Fault::Lateness),
+                Failure::Lied(_) => Some(Fault::Lie),
+            };
+            if let Some(fault) = fault {
                 self.peer.failed(fault, self.ways.now());
             }
             Error::Unavailable(format!("{}: {failure:?}", self.peer.address))
         })
     }
-}
-
-fn stopped(_: Elapsed) -> Failure {
-    Failure::Silent("it stopped in the middle of an answer".into())
 }
