@@ -1,4 +1,5 @@
-//! This process's connections to a node: taken, used by one thread, given back; made again when the node was away.
+//! This process's connections to a node, or to one of several: taken, used by one thread, given back; made again when the
+//! node was away.
 
 use crate::{buffer::Shelf, process::runtime, signal};
 use fodder_api::{
@@ -8,7 +9,10 @@ use fodder_api::{
 use std::{
     collections::HashMap,
     process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -25,10 +29,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long to wait before a node is started again once more.
 const BETWEEN_STARTS: Duration = Duration::from_secs(2);
 
-/// Which node, and how patient to be with it.
+/// Which node, or which nodes of one cluster, and how patient to be with them.
 #[derive(Debug, Clone)]
 pub(crate) struct Whom {
-    pub(crate) address: Address,
+    /// At least one; the first that answers is asked as long as it does.
+    pub(crate) addresses: Vec<Address>,
     pub(crate) timeouts: Timeouts,
     /// How long a node may be away before a call fails.
     pub(crate) patience: Duration,
@@ -36,33 +41,51 @@ pub(crate) struct Whom {
     pub(crate) revive: Vec<String>,
 }
 
-/// What one process has open to a node. Its locks are taken only while attached to Python, and so never while another
+/// What one process has open to its node. Its locks are taken only while attached to Python, and so never while another
 /// thread forks.
 #[derive(Debug)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<Connection>>,
     shelf: Mutex<Shelf>,
-    grpc: Client,
+    /// One for each address.
+    grpc: Vec<Client>,
+    /// Which of the addresses is asked.
+    asked: AtomicUsize,
 }
 
 impl Pool {
     pub(crate) fn new(whom: &Whom) -> Self {
         let _inside = runtime().enter();
-        let grpc = Client::lazy(&whom.address, whom.timeouts).expect("an address that was checked makes a client");
-        Self { idle: Mutex::default(), shelf: Mutex::default(), grpc }
+        let client =
+            |address| Client::lazy(address, whom.timeouts).expect("an address that was checked makes a client");
+        let grpc = whom.addresses.iter().map(client).collect();
+        Self { idle: Mutex::default(), shelf: Mutex::default(), grpc, asked: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn grpc(&self) -> Client {
-        self.grpc.clone()
+    /// The client of the node at an address.
+    pub(crate) fn grpc(&self, at: usize) -> &Client {
+        &self.grpc[at]
+    }
+
+    /// The address that is asked.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Relaxed)
+    }
+
+    /// The node at this address has answered.
+    pub(crate) fn ask(&self, at: usize) {
+        self.asked.store(at, Relaxed);
     }
 
     pub(crate) fn shelf(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection that nobody uses, if there is one.
+    /// A connection that nobody uses to the node that is asked, if there is one.
     pub(crate) fn take(&self) -> Option<Connection> {
-        self.idle().pop()
+        let mut idle = self.idle();
+        idle.retain(|connection| connection.at == self.asked());
+        idle.pop()
     }
 
     pub(crate) fn give_back(&self, connection: Connection) {
@@ -86,13 +109,15 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: FrameClient,
+    /// To which address.
+    pub(crate) at: usize,
     handles: HashMap<(String, String), Opened>,
 }
 
 impl Connection {
-    pub(crate) fn new(whom: &Whom) -> Result<Self> {
-        let client = FrameClient::connect_with(&whom.address, whom.timeouts)?;
-        Ok(Self { client, handles: HashMap::new() })
+    pub(crate) fn new(whom: &Whom, at: usize) -> Result<Self> {
+        let client = FrameClient::connect_with(&whom.addresses[at], whom.timeouts)?;
+        Ok(Self { client, at, handles: HashMap::new() })
     }
 
     /// A dataset at a snapshot; an empty one means the newest.
@@ -136,9 +161,13 @@ impl Connection {
     }
 }
 
-/// Waiting for a node that is away.
+/// Waiting for a node that is away, or for another one.
 #[derive(Debug)]
 pub(crate) struct Wait {
+    /// Which address to ask.
+    pub(crate) at: usize,
+    /// How many were asked since the last pause.
+    asked: usize,
     deadline: Instant,
     next_start: Instant,
     /// The dataset was there before.
@@ -146,14 +175,23 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    pub(crate) fn new(whom: &Whom, known: bool) -> Self {
+    pub(crate) fn new(whom: &Whom, at: usize, known: bool) -> Self {
         let now = Instant::now();
-        Self { deadline: now + whom.patience, next_start: now, known }
+        Self { at, asked: 0, deadline: now + whom.patience, next_start: now, known }
     }
 
-    /// After a failure: waits a moment, or says that it is final.
+    /// After a failure: turns to the next node, waits a moment when none is left, or says that it is final.
     pub(crate) fn after(&mut self, error: Error, whom: &Whom) -> Result<()> {
-        if signal::should_end() || !self.is_passing(&error) || Instant::now() > self.deadline {
+        if signal::should_end() || !self.is_passing(&error) {
+            return Err(error);
+        }
+        self.at = (self.at + 1) % whom.addresses.len();
+        self.asked += 1;
+        if self.asked < whom.addresses.len() {
+            return Ok(());
+        }
+        self.asked = 0;
+        if Instant::now() > self.deadline {
             return Err(error);
         }
         if !whom.revive.is_empty() && Instant::now() > self.next_start {

@@ -54,8 +54,9 @@ impl Node {
         Ok((introduced.job.id(), introduced.snapshot, introduced.items))
     }
 
-    /// A rank begins an epoch: how many items it has, the snapshot, and how the epoch before went, if that is known.
-    #[pyo3(signature = (dataset, job, rank, epoch, *, seed = None, ids = None))]
+    /// A rank begins an epoch: how many items it has, the snapshot, how the epoch before went, if that is known, and a
+    /// receipt. One that was at another node shows the last receipt it has, and the items that it has consumed since.
+    #[pyo3(signature = (dataset, job, rank, epoch, *, seed = None, ids = None, receipt = None, consumed = None))]
     #[allow(clippy::too_many_arguments, reason = "as many as the request has")]
     fn begin_epoch<'py>(
         &self,
@@ -66,11 +67,18 @@ impl Node {
         epoch: u64,
         seed: Option<u64>,
         ids: Option<&[u8]>,
-    ) -> PyResult<(u32, String, Option<Bound<'py, PyDict>>)> {
+        receipt: Option<&[u8]>,
+        consumed: Option<&[u8]>,
+    ) -> PyResult<(u32, String, Option<Bound<'py, PyDict>>, Bound<'py, PyBytes>)> {
         let order = crate::plan::order(seed, ids)?;
-        let reply = self.call(py, async |client| client.job(dataset, job).begin_epoch(rank, epoch, &order).await)?;
+        let receipt = Bytes::copy_from_slice(receipt.unwrap_or_default());
+        let consumed = unpack(consumed.unwrap_or_default());
+        let reply = self.call(py, async |client| {
+            let job = client.job(dataset, job);
+            job.begin_epoch_behind(rank, epoch, &order, receipt.clone(), consumed.clone()).await
+        })?;
         let audit = reply.audit.map(|reply| audit(py, &reply)).transpose()?;
-        Ok((reply.items, reply.snapshot, audit))
+        Ok((reply.items, reply.snapshot, audit, PyBytes::new(py, &reply.receipt)))
     }
 
     #[allow(clippy::too_many_arguments, reason = "as many as the request has")]
@@ -92,17 +100,28 @@ impl Node {
         })
     }
 
-    /// A rank has consumed batches. Asked once: a node that is away does not hold up a training loop.
-    fn acknowledge(
+    /// A rank has consumed batches; a receipt of all that it has, if that is wanted. Asked once: a node that is away does not
+    /// hold up a training loop.
+    #[pyo3(signature = (dataset, job, epoch, rank, numbers, receipt = false))]
+    #[allow(clippy::too_many_arguments, reason = "as many as the request has")]
+    fn acknowledge<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         dataset: &str,
         job: u64,
         epoch: u64,
         rank: u32,
         numbers: Vec<u64>,
-    ) -> PyResult<()> {
-        self.call_once(py, async move |client| client.job(dataset, job).acknowledge(epoch, rank, numbers).await)
+        receipt: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let receipt = self.call_once(py, async move |client| {
+            let job = client.job(dataset, job);
+            match receipt {
+                true => job.acknowledge_for_receipt(epoch, rank, numbers).await,
+                false => job.acknowledge(epoch, rank, numbers).await.map(|()| Bytes::new()),
+            }
+        })?;
+        Ok(PyBytes::new(py, &receipt))
     }
 
     /// Items were consumed that were read by id.
@@ -147,7 +166,7 @@ impl Node {
     }
 
     /// Goes on from a checkpoint: the job's new number, its epoch, and how many items are left for all ranks.
-    #[pyo3(signature = (dataset, job, checkpoint, world, rank, ids = None))]
+    #[pyo3(signature = (dataset, job, checkpoint, world, rank, ids = None, attempt = 0))]
     #[allow(clippy::too_many_arguments, reason = "as many as the request has")]
     fn resume(
         &self,
@@ -158,11 +177,12 @@ impl Node {
         world: u32,
         rank: u32,
         ids: Option<&[u8]>,
+        attempt: u64,
     ) -> PyResult<(u64, u64, u32)> {
         let checkpoint = Bytes::copy_from_slice(checkpoint);
         let ids: Option<Arc<[u32]>> = ids.map(|ids| unpack(ids).into());
         let (job, reply) = self.call(py, async |client| {
-            client.job(dataset, job).resume(checkpoint.clone(), world, Some(rank), ids.clone()).await
+            client.job(dataset, job).resume(checkpoint.clone(), world, Some(rank), ids.clone(), attempt).await
         })?;
         Ok((job.id(), reply.epoch, reply.left))
     }

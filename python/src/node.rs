@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Labels and sizes, packed; names and classes.
 type Listing<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Vec<String>, Vec<String>);
 
-/// A client of one node. Any thread may use it, and so may forked children: each process has connections of its own.
+/// A client of one node, or of whichever answers of several in one cluster. Any thread may use it, and so may forked children: each process has connections of its own.
 #[pyclass(frozen, weakref, module = "fodder._fodder")]
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -32,29 +32,37 @@ pub(crate) struct Node {
 #[pymethods]
 impl Node {
     #[new]
-    #[pyo3(signature = (address, *, timeout = 30.0, patience = 30.0, revive = Vec::new()))]
-    fn new(address: &str, timeout: f64, patience: f64, revive: Vec<String>) -> PyResult<Self> {
-        let address: Address = address.parse().map_err(raise)?;
+    #[pyo3(signature = (addresses, *, timeout = 30.0, patience = 30.0, revive = Vec::new()))]
+    fn new(addresses: Vec<String>, timeout: f64, patience: f64, revive: Vec<String>) -> PyResult<Self> {
+        let addresses: Result<Vec<Address>> = addresses.iter().map(|address| address.parse()).collect();
+        let addresses = addresses.map_err(raise)?;
+        if addresses.is_empty() {
+            return Err(raise(Error::Invalid("give at least one address of a node".into())));
+        }
         let seconds = |value: f64| {
             Duration::try_from_secs_f64(value).map_err(|_| raise(Error::Invalid(format!("{value} is no time to wait"))))
         };
         let timeouts = Timeouts { progress: seconds(timeout)?, ..Timeouts::default() };
-        let whom = Whom { address, timeouts, patience: seconds(patience)?, revive };
+        let whom = Whom { addresses, timeouts, patience: seconds(patience)?, revive };
         Ok(Self { whom, pool: PerProcess::new() })
     }
 
     #[getter]
     fn address(&self) -> String {
-        self.whom.address.to_string()
+        let addresses: Vec<_> = self.whom.addresses.iter().map(Address::to_string).collect();
+        addresses.join(",")
     }
 
-    /// Asks once, without patience.
-    fn ping(&self, py: Python<'_>) -> PyResult<()> {
+    /// Asks the node at an address once, without patience: from now on it is the one that is asked first.
+    #[pyo3(signature = (at = 0))]
+    fn ping(&self, py: Python<'_>, at: usize) -> PyResult<()> {
         let connection = py.detach(|| {
-            let mut connection = Connection::new(&self.whom)?;
+            let mut connection = Connection::new(&self.whom, at)?;
             connection.client.ping().map(|()| connection)
         });
-        self.pool().give_back(connection.map_err(raise)?);
+        let connection = connection.map_err(raise)?;
+        self.pool().ask(at);
+        self.pool().give_back(connection);
         Ok(())
     }
 
@@ -166,15 +174,18 @@ impl Node {
         self.pool.get(|| Pool::new(&self.whom))
     }
 
-    /// Makes a call over gRPC that may be made again: if the node is away, until patience ends.
+    /// Makes a call over gRPC that may be made again: if the node is away, at another one, until patience ends.
     pub(crate) fn call<T: Send>(&self, py: Python<'_>, call: impl AsyncFn(&Client) -> Result<T> + Sync) -> PyResult<T> {
-        let client = self.pool().grpc();
+        let pool = self.pool();
         let outcome = py.detach(|| {
-            let mut wait = Wait::new(&self.whom, true);
+            let mut wait = Wait::new(&self.whom, pool.asked(), true);
             loop {
-                match runtime().block_on(interruptible(call(&client))) {
+                match runtime().block_on(interruptible(call(pool.grpc(wait.at)))) {
                     Err(error) => wait.after(error, &self.whom)?,
-                    done => return done,
+                    done => {
+                        pool.ask(wait.at);
+                        return done;
+                    }
                 }
             }
         });
@@ -187,8 +198,8 @@ impl Node {
         py: Python<'_>,
         call: impl AsyncFnOnce(&Client) -> Result<T> + Send,
     ) -> PyResult<T> {
-        let client = self.pool().grpc();
-        py.detach(|| runtime().block_on(interruptible(call(&client)))).map_err(raise)
+        let pool = self.pool();
+        py.detach(|| runtime().block_on(interruptible(call(pool.grpc(pool.asked()))))).map_err(raise)
     }
 
     /// Receives items over frames.
@@ -231,13 +242,16 @@ impl Node {
         let mut held = pool.take();
         let (whom, ask) = (&self.whom, &ask);
         let (held, outcome) = py.detach(move || {
-            let mut wait = Wait::new(whom, known);
+            let mut wait = Wait::new(whom, pool.asked(), known);
             loop {
-                let error = match held.take().map_or_else(|| Connection::new(whom), Ok) {
+                let error = match held.take().map_or_else(|| Connection::new(whom, wait.at), Ok) {
                     Err(error) => error,
                     Ok(mut connection) => match ask(&mut connection, &mut answer) {
                         Err(error) if connection.client.is_broken() || wait.is_early(&error) => error,
-                        outcome => return (Some(connection), outcome.map(|()| answer)),
+                        outcome => {
+                            pool.ask(connection.at);
+                            return (Some(connection), outcome.map(|()| answer));
+                        }
                     },
                 };
                 if let Err(error) = wait.after(error, whom) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -161,3 +162,28 @@ def serve(tmp_path):
     yield start
     for node in nodes:
         node.stop()
+
+
+@pytest.fixture
+def cluster(serve, data, tmp_path):
+    """Starts nodes that are one cluster, and waits until they know each other."""
+
+    def start(count: int) -> list[ServedNode]:
+        token = tmp_path / "token"
+        token.write_text("a word that all nodes of this cluster know")
+        nodes: list[ServedNode] = []
+        for _ in range(count):
+            # The first names nobody.
+            join = ",".join(node.tcp for node in nodes) or "127.0.0.1:1"
+            nodes.append(serve(str(data.folder), "--name", "pets", "--join", join, "--token-file", str(token)))
+        for node in nodes:
+            wait_for("all nodes to see each other", lambda node=node: _serving(node) == count)
+        return nodes
+
+    return start
+
+
+def _serving(node: ServedNode) -> int:
+    command = [_program.find(), "cluster", "status", "--json", "--addr", node.tcp]
+    status = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return sum(member["state"] == "serving" for member in status["members"])

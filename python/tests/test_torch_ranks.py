@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import fodder.torch as ft  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
+from fodder.torch._attempt import attempt_of  # noqa: E402
 
 if not (dist.is_available() and dist.is_gloo_available()):
     pytest.skip("this torch has no gloo", allow_module_level=True)
@@ -46,7 +47,9 @@ def train(rank, world, address, folder):
     for _ in important:
         important.report(losses=torch.tensor([float(index) for index in important.ids]))
     shared = sampler.order(1)["ids"]
-    torch.save({"seen": seen, "taken": taken, "state": state, "shared": shared}, f"{folder}/{rank}.pt")
+    attempts = [attempt_of(world) for _ in range(2)]
+    saved = {"seen": seen, "taken": taken, "state": state, "shared": shared, "attempts": attempts}
+    torch.save(saved, f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -120,5 +123,21 @@ def test_two_ranks_train_resume_on_one_and_share_losses(pets, data, node, tmp_pa
     alone.load_state_dict(left["state"])
     rest = [index for _ in alone for index in alone.ids]
     assert sorted(left["taken"] + right["taken"] + rest) == list(range(len(data)))
+    # Both know the number of their start, which is another the next time.
+    assert left["attempts"] == right["attempts"] and len({0, *left["attempts"]}) == 3
     # Both planned the same epoch out of all losses.
     assert left["shared"] == right["shared"] and len(left["shared"]) < 4 * len(data)
+
+
+def test_a_start_has_a_number_that_its_ranks_share(monkeypatch):
+    for name in ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_HET_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    assert len({0, attempt_of(1), attempt_of(1)}) == 3, "whoever is alone starts whenever it likes"
+    assert attempt_of(2) == 0, "nothing tells these ranks from those of another start"
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    first = attempt_of(2)
+    assert first == attempt_of(2) != 0
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert attempt_of(2) not in (0, first)
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    assert attempt_of(2) == 0, "the parts of such a job have numbers of their own"

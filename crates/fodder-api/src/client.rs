@@ -7,10 +7,12 @@
 
 mod channel;
 mod job;
+mod rank;
 mod stream;
 mod warm;
 
 pub use job::{Introduced, Job, Scores};
+pub use rank::Rank;
 pub use stream::{Item, ItemStream, ItemsStream, ObjectStream, ReadStream};
 pub use warm::WarmStream;
 

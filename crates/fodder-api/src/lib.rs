@@ -24,7 +24,7 @@ mod job;
 
 pub use address::Address;
 pub use client::{
-    Client, Introduced, Item, ItemStream, ItemsStream, Job, ObjectStream, ReadStream, Scores, Target, Timeouts,
+    Client, Introduced, Item, ItemStream, ItemsStream, Job, ObjectStream, Rank, ReadStream, Scores, Target, Timeouts,
     WarmStream,
 };
 pub use error::{Error, Result};

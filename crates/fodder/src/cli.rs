@@ -350,8 +350,8 @@ pub struct JoinArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Node")]
 pub struct NodeArgs {
-    /// The node's address: `HOST:PORT` or the path of its Unix socket. Default: the node of the cache directory, then
-    /// 127.0.0.1:18284.
+    /// The node's address: `HOST:PORT` or the path of its Unix socket; several with commas between them: the first that
+    /// answers. Default: the node of the cache directory, then 127.0.0.1:18284.
     #[arg(long, env = "FODDER_ADDR")]
     pub addr: Option<String>,
     /// The cache directory whose node is meant.

@@ -27,11 +27,13 @@ const DEFAULT_TCP: &str = "127.0.0.1:18284";
 /// default port. The error says what was tried.
 pub async fn connect(args: &NodeArgs) -> Result<Client> {
     let mut tried = String::new();
-    for address in candidates(args)? {
+    let candidates = candidates(args)?;
+    let is_named = args.addr.is_some() && candidates.len() == 1;
+    for address in candidates {
         match Client::connect(&address).await {
             Ok(client) => return Ok(client),
             // Who names an address wants to know about that one.
-            Err(error) if args.addr.is_some() => return Err(error.into()),
+            Err(error) if is_named => return Err(error.into()),
             Err(error) => {
                 let _ = write!(tried, "\n  {address}: {}", reason(&address, &error));
             }
@@ -45,7 +47,10 @@ pub async fn connect(args: &NodeArgs) -> Result<Client> {
 /// Where to look, best first.
 fn candidates(args: &NodeArgs) -> Result<Vec<Address>> {
     if let Some(addr) = &args.addr {
-        return Ok(vec![addr.parse()?]);
+        // A path may have a comma.
+        let is_path = Path::new(addr.trim_start_matches("unix:")).exists();
+        let named: Vec<&str> = if is_path { vec![addr] } else { addr.split(',').map(str::trim).collect() };
+        return named.into_iter().map(|address| Ok(address.parse()?)).collect();
     }
     let mut candidates = vec![socket_of(&cache_dir(args)?)?];
     // A directory that was named means that directory's node and no other.

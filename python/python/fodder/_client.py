@@ -22,7 +22,7 @@ __all__ = ["Client", "Dataset", "connect", "open"]
 
 _DEFAULT_TCP = "127.0.0.1:18284"
 
-_Settings = tuple[str, float, float, tuple[str, ...]]
+_Settings = tuple[tuple[str, ...], float, float, tuple[str, ...]]
 
 # One for each node and settings, so that everything in a process shares its connections.
 _nodes: weakref.WeakValueDictionary[_Settings, Node] = weakref.WeakValueDictionary()
@@ -31,46 +31,60 @@ _nodes: weakref.WeakValueDictionary[_Settings, Node] = weakref.WeakValueDictiona
 def _node(settings: _Settings) -> Node:
     node = _nodes.get(settings)
     if node is None:
-        address, timeout, patience, revive = settings
-        node = Node(address, timeout=timeout, patience=patience, revive=list(revive))
+        addresses, timeout, patience, revive = settings
+        node = Node(list(addresses), timeout=timeout, patience=patience, revive=list(revive))
         _nodes[settings] = node
     return node
 
 
-def connect(addr: str | None = None, *, timeout: float = 30.0, patience: float = 30.0) -> Client:
+def connect(addr: str | Sequence[str] | None = None, *, timeout: float = 30.0, patience: float = 30.0) -> Client:
     """Connects to a node that runs.
 
     `addr` is `HOST:PORT` or the path of a Unix socket. Without it: `FODDER_ADDR`, else the node of this host's cache
     directory (`FODDER_CACHE_DIR`, or where `fodder serve` puts it), else 127.0.0.1:18284. An error says what was tried.
 
+    Of several nodes of one cluster give a list, or all in one with commas between them, the nearest first. The first
+    that answers is asked, and the others when it is gone: a loop over a `fodder.torch.Loader` goes on at another node
+    with exactly what it has not had.
+
     A call that gets no answer for `timeout` seconds fails. A node that goes away, because it restarts, is waited for
     `patience` seconds.
     """
     tried = []
-    for address in _candidates(addr):
-        try:
-            client = Client(address, timeout=timeout, patience=patience)
-            client._node.ping()
-            return client
-        except errors.Unavailable as error:
-            reason = str(error).removeprefix(f"cannot reach the node at {address}: ")
-            tried.append(f"  {address}: {reason.split('; see whether')[0]}")
+    for addresses in _candidates(addr):
+        client = Client(addresses, timeout=timeout, patience=patience)
+        for place, address in enumerate(addresses):
+            try:
+                client._node.ping(place)
+                return client
+            except errors.Unavailable as error:
+                reason = str(error).removeprefix(f"cannot reach the node at {address}: ")
+                tried.append(f"  {address}: {reason.split('; see whether')[0]}")
     raise errors.Unavailable(
         "no node answers; start one with `fodder serve ORIGIN`, or say where it listens. Tried:\n" + "\n".join(tried)
     )
 
 
-def _candidates(addr: str | None) -> list[str]:
+def _candidates(addr: str | Sequence[str] | None) -> list[tuple[str, ...]]:
     addr = addr or os.environ.get("FODDER_ADDR")
     if addr:
-        return [addr]
+        return [_addresses(addr)]
     folder = _cache_dir()
     socket = folder / "fodder.sock"
     with contextlib.suppress(OSError, ValueError):
         socket = Path(json.loads((folder / "LOCK").read_text()).get("socket") or socket)
-    candidates = [f"unix:{socket}"]
+    candidates: list[tuple[str, ...]] = [(f"unix:{socket}",)]
     # A directory that was named means that directory's node and no other.
-    return candidates if os.environ.get("FODDER_CACHE_DIR") else [*candidates, _DEFAULT_TCP]
+    return candidates if os.environ.get("FODDER_CACHE_DIR") else [*candidates, (_DEFAULT_TCP,)]
+
+
+def _addresses(addr: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(addr, str):
+        return tuple(addr)
+    # A path may have a comma.
+    if "," not in addr or os.path.exists(addr.removeprefix("unix:")):
+        return (addr,)
+    return tuple(part.strip() for part in addr.split(",") if part.strip())
 
 
 def _cache_dir() -> Path:
@@ -131,18 +145,33 @@ def open(
 
 
 class Client:
-    """A node. Made by `connect`; cheap to pickle, and connected anew in each process that uses it."""
+    """A node, or several of one cluster. Made by `connect`; cheap to pickle, and connected anew in each process."""
 
     def __init__(
-        self, address: str, *, timeout: float = 30.0, patience: float = 30.0, revive: tuple[str, ...] = ()
+        self,
+        address: str | Sequence[str],
+        *,
+        timeout: float = 30.0,
+        patience: float = 30.0,
+        revive: tuple[str, ...] = (),
     ) -> None:
-        self._settings: _Settings = (address, timeout, patience, revive)
+        self._settings: _Settings = (_addresses(address), timeout, patience, revive)
         self._node = _node(self._settings)
+        self._each: dict[str, Node] = {}
 
     @property
     def address(self) -> str:
-        """Where the node listens."""
-        return self._settings[0]
+        """Where the node listens; of several nodes all, with commas between them."""
+        return ",".join(self._settings[0])
+
+    def _at(self, address: str) -> Node:
+        """One of the nodes, for what is to be said to that one. Where there are others it is not waited for."""
+        addresses, timeout, _, revive = self._settings
+        if len(addresses) == 1:
+            return self._node
+        if address not in self._each:
+            self._each[address] = _node(((address,), timeout, 0.0, revive))
+        return self._each[address]
 
     def datasets(self) -> list[str]:
         """The names of the node's datasets."""
@@ -164,8 +193,8 @@ class Client:
         return f"fodder.Client({self.address!r})"
 
 
-def _client(address: str, timeout: float, patience: float, revive: tuple[str, ...]) -> Client:
-    return Client(address, timeout=timeout, patience=patience, revive=revive)
+def _client(addresses: tuple[str, ...], timeout: float, patience: float, revive: tuple[str, ...]) -> Client:
+    return Client(addresses, timeout=timeout, patience=patience, revive=revive)
 
 
 class Dataset(Sequence[bytes]):

@@ -185,16 +185,18 @@ impl Job {
     }
 
     /// Goes on from a checkpoint on `world` ranks: one rank of them (the others join the first), or `None` for all. `ids`
-    /// is needed where the plan was a list. Requests from now on are made with the job that is returned.
+    /// is needed where the plan was a list. `attempt` is a number that all ranks of this start share and those of no other
+    /// start have; 0 where they know none. Requests from now on are made with the job that is returned.
     pub async fn resume(
         &self,
         checkpoint: Bytes,
         world: u32,
         rank: Option<u32>,
         ids: Option<Arc<[u32]>>,
+        attempt: u64,
     ) -> Result<(Self, v1::ResumeReply)> {
         let (dataset, job) = self.name();
-        let head = v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids: Vec::new(), attempt: 0 };
+        let head = v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids: Vec::new(), attempt };
         let ids = ids.unwrap_or_default();
         let messages = in_chunks(head, ids.len(), move |message, range| message.ids = ids[range].to_vec());
         let reply = self.call(|mut jobs| async move { jobs.resume(stream::iter(messages)).await }).await?;

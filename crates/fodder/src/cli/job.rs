@@ -119,6 +119,9 @@ Examples:
         /// Where the epoch was planned by a list of ids: the same list.
         #[arg(long, value_name = "FILE")]
         ids: Option<PathBuf>,
+        /// A number that all ranks of this start share, and those of no other start have.
+        #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+        attempt: u64,
     },
     /// Say that the job is alive though it asks for nothing.
     Renew {

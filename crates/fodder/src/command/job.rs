@@ -59,10 +59,10 @@ pub(super) async fn run(command: JobCommand) -> Result<ExitCode> {
             std::fs::write(&file, checkpoint).with_context(|| format!("cannot write {}", file.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        JobCommand::Resume { job, file, world, rank, ids } => {
+        JobCommand::Resume { job, file, world, rank, ids, attempt } => {
             let checkpoint = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let ids = ids.map(|file| list::ids(&file)).transpose()?;
-            let (job, resumed) = find(&job).await?.resume(checkpoint.into(), world, rank, ids).await?;
+            let (job, resumed) = find(&job).await?.resume(checkpoint.into(), world, rank, ids, attempt).await?;
             let number = JobId(job.id()).to_string();
             let v1::ResumeReply { epoch, left, snapshot, .. } = resumed;
             tell(&json!({ "job": number, "epoch": epoch, "left": left, "snapshot": snapshot }))

@@ -16,6 +16,7 @@ from fodder.torch._dataset import ItemDataset
 class Ticket(NamedTuple):
     """What a worker needs to fetch a batch."""
 
+    address: str
     job: int | None
     epoch: int
     rank: int
@@ -54,17 +55,19 @@ class Fetch(torch.utils.data.Dataset[Parcel]):
 
     def _fetch(self, ticket: Ticket) -> tuple[Batch, bool]:
         source = self.dataset.dataset
-        node = source.client._node
         if ticket.job is not None:
             try:
                 where = (ticket.job, ticket.epoch, ticket.rank, ticket.number, ticket.size)
+                node = source.client._at(ticket.address)
                 return node.next_batch(source.name, source.snapshot, *where), False
             except errors.NotFound:
                 # The node was restarted and knows no job; in strict mode it is known here what it would have said.
                 if ticket.ids is None:
                     raise
         assert ticket.ids is not None
-        return node.get(source.name, source.snapshot, np.frombuffer(ticket.ids, np.uint32).tolist()), True
+        return source.client._node.get(
+            source.name, source.snapshot, np.frombuffer(ticket.ids, np.uint32).tolist()
+        ), True
 
 
 class Tickets(torch.utils.data.Sampler[Ticket]):

@@ -2,7 +2,8 @@
 
 Workers ask the node for a batch of the job's plan by its number, so that the node may answer with what is cached. The
 main process alone knows what the training loop took, and keeps that in a ledger of its own: a checkpoint needs no node,
-and a node that was killed loses nothing.
+and a node that was killed loses nothing. Where several nodes were named, a rank whose node is gone shows another one
+what it has consumed, and goes on there.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ import torch.utils.data
 from torch.utils.data import default_collate
 
 from fodder import errors
-from fodder._fodder import Plan
+from fodder._fodder import Node, Plan
 from fodder.torch._ahead import take_ahead
+from fodder.torch._attempt import attempt_of
 from fodder.torch._audit import Audit
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
 from fodder.torch._mode import Mode, Strict, mode_of
 from fodder.torch._rank import job_name
 from fodder.torch._sampler import EpochSampler
-from fodder.torch._seat import Seat
+from fodder.torch._seat import MOST_SINCE, Seat
 
 # Batches that are acknowledged in one message, and losses that are reported in one.
 _ACKNOWLEDGED = 16
 _REPORTED = 8192
+
+# Nodes that a rank goes to, one after the other, without having been given anything.
+_MOVES = 8
 
 
 class Loader:
@@ -49,7 +54,9 @@ class Loader:
     `"reorder"` (each item once, cached ones first) or `"approx"` (cached items may stand in), or an object of these
     names with its bounds. Ranks share an epoch (see `EpochSampler` for `uneven`); `rank` and `world` come from
     `torch.distributed` or the launcher unless they are given. `job` is what `fodder jobs` shows; ranks must agree on
-    it. Everything else is as for `torch.utils.data.DataLoader`.
+    it. `attempt` is a number that all ranks of one start give and those of no other start do, for a job that resumes;
+    a rank that is alone, ranks of `torch.distributed` and a Slurm job have one without it. Everything else is as for
+    `torch.utils.data.DataLoader`.
 
     While the loop runs: `ids` and `weights` are those of the batch it has, `sources` counts where items of this epoch
     came from, `waited_s` and `elapsed_s` say how long it waited for data. `audits` has an `Audit` for each epoch.
@@ -68,6 +75,7 @@ class Loader:
         world: int | None = None,
         uneven: str = "pad",
         job: str | None = None,
+        attempt: int | None = None,
         drop_last: bool = False,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         weight: float = 1.0,
@@ -88,7 +96,7 @@ class Loader:
         self.weights = torch.ones(0)
         self.sources: Counter[str] = Counter()
         self.waited_s = self.elapsed_s = 0.0
-        self._name, self._settings = job, {"weight": weight, "in_step": in_step}
+        self._name, self._attempt, self._settings = job, attempt, {"weight": weight, "in_step": in_step}
         self._seat = Seat(self, dataset.dataset, self.rank)
         self._again = 0
         self._plan: Plan | None = None
@@ -158,7 +166,7 @@ class Loader:
             rows = _array(embeddings).astype(np.float32).reshape(len(which), -1)
             source = self.dataset.dataset
             self._ask(
-                lambda job: source.client._node.report_embeddings(
+                lambda job: self._seat.node.report_embeddings(
                     source.name, job, rows.shape[1], which.tobytes(), np.ascontiguousarray(rows).tobytes()
                 )
             )
@@ -239,11 +247,19 @@ class Loader:
 
     def _introduce(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
         """Tells the node which job this is and what it will ask for."""
-        source = self.dataset.dataset
-        node = source.client._node
         if self._name is None:
             self._name = job_name(self.world)
-        name = f"{self._name} again {self._again}" if self._again else self._name
+        attempt = 0
+        if checkpoint is not None:
+            self._seat.forget()
+            attempt = attempt_of(self.world) if self._attempt is None else self._attempt
+        self._seat.reach(lambda node: self._introduce_at(node, plan, order, checkpoint, attempt))
+
+    def _introduce_at(
+        self, node: Node, plan: Plan, order: dict[str, Any], checkpoint: bytes | None, attempt: int
+    ) -> None:
+        source = self.dataset.dataset
+        name = f"{self._name} again {self._again}" if self._again else str(self._name)
         settings: dict[str, Any] = {
             **self.mode._settings(),
             **self._settings,
@@ -253,13 +269,13 @@ class Loader:
         try:
             job, _, _ = node.introduce(source.name, name, **settings)
         except errors.Conflict:
-            known = [job for job in source.jobs() if job["name"] == name]
+            known = [job for job in node.jobs(source.name) if job["name"] == name]
             if checkpoint is None or not known:
                 raise
             job = known[0]["job"]
         if checkpoint is not None:
-            job, _, _ = node.resume(source.name, job, checkpoint, self.world, self.rank, order.get("ids"))
-        _, snapshot, _ = node.begin_epoch(source.name, job, self.rank, plan.epoch, **order)
+            job, _, _ = node.resume(source.name, job, checkpoint, self.world, self.rank, order.get("ids"), attempt)
+        snapshot = self._seat.begin(node, job, plan.epoch, order)
         if snapshot == source.snapshot:
             self._seat.job = job
         elif isinstance(self.mode, Strict):
@@ -269,16 +285,27 @@ class Loader:
         else:
             raise errors.Stale("the dataset has changed since it was opened: open it again")
 
+    def _go_on(self, plan: Plan, elsewhere: bool) -> None:
+        """The node is gone, or knows the job no more: goes on behind what was consumed, at another one or there."""
+        self._unacknowledged = []
+        self._seat.reach(lambda node: self._introduce_at(node, plan, self._order, None, 0), elsewhere=elsewhere)
+
     def _pass(self, plan: Plan, begun: float) -> Iterator[Any]:
         left: tuple[bytes, bytes] | None = None
+        moves = 0
         while True:
             first = self._taken
             try:
                 yield from self._run(plan, first, left, begun)
                 return
-            except errors.NotFound:
+            except (errors.NotFound, errors.Unavailable) as error:
+                is_away = isinstance(error, errors.Unavailable)
+                moves = moves + 1 if self._taken == first else 1
+                if self._seat.may_move and self._seat.job is not None and moves <= _MOVES:
+                    self._go_on(plan, is_away)
+                    continue
                 # The node was restarted. In strict mode workers know what to do, and this is about something else.
-                if isinstance(self.mode, Strict) or left is not None:
+                if is_away or self._seat.may_move or isinstance(self.mode, Strict) or left is not None:
                     raise
                 self._unacknowledged = []
                 if self.world == 1:
@@ -319,14 +346,15 @@ class Loader:
 
     def _ticket(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, number: int) -> Ticket:
         ids = pads = None
-        if isinstance(self.mode, Strict):
+        job = self._seat.job
+        if isinstance(self.mode, Strict) and (job is None or not self._seat.may_move):
             ids, pads = plan.ids(self.rank, number * self.batch_size, self.batch_size)
         elif left is not None:
             start, end = (number - first) * self.batch_size, (number - first + 1) * self.batch_size
             ids, pads = left[0][4 * start : 4 * end], left[1][start:end]
         # The last batch is asked for with the same size and comes shorter: workers ask in any order, and the node
         # reserves what was not asked for yet in batches of the size that it hears.
-        return Ticket(self._seat.job, plan.epoch, self.rank, number - first, self.batch_size, ids, pads)
+        return Ticket(self._seat.address, job, plan.epoch, self.rank, number - first, self.batch_size, ids, pads)
 
     def _take(self, plan: Plan, parcel: Parcel) -> None:
         """The loop is given a batch, and from now on has had it."""
@@ -339,6 +367,8 @@ class Loader:
             self._seat.job = None
         if self._seat.job is not None:
             self._unacknowledged.append(parcel.number)
+            if self._seat.may_move:
+                self._seat.since += parcel.asked
 
     def _finish(self, plan: Plan) -> None:
         """The epoch is over."""
@@ -350,6 +380,12 @@ class Loader:
         consumed = now["consumed"] - base["consumed"]
         counts = {key: now[key] - base[key] for key in ("duplicates", "pads", "substitutions")}
         self._flush()
+        if self._seat.since and self._seat.job is not None:
+            # The node is gone, and nobody else knows what was consumed last.
+            try:
+                self._go_on(plan, True)
+            except errors.FodderError as error:
+                self._warn(f"no node was told of the last batches: {error}")
         self.audits.append(
             Audit(epoch=plan.epoch, planned=planned, consumed=consumed, omissions=planned - consumed, **counts)
         )
@@ -380,20 +416,29 @@ class Loader:
             call(self._seat.job)
         except (errors.NotFound, errors.Conflict):
             # It was restarted, or the job was resumed elsewhere; what is fetched next finds out.
-            self._seat.job = None
+            if not self._seat.may_move:
+                self._seat.job = None
         except (errors.Unavailable, errors.Invalid) as error:
-            self._warn(f"the node was not told: {error}")
+            if not (self._seat.may_move and isinstance(error, errors.Unavailable)):
+                self._warn(f"the node was not told: {error}")
 
     def _acknowledge(self) -> None:
-        if len(self._unacknowledged) >= _ACKNOWLEDGED:
+        is_much = len(self._seat.since) + self.batch_size > MOST_SINCE
+        if is_much or len(self._unacknowledged) >= _ACKNOWLEDGED:
             self._flush()
 
     def _flush(self) -> None:
-        numbers, self._unacknowledged = self._unacknowledged, []
-        source, plan = self.dataset.dataset, self._plan
+        numbers, plan = self._unacknowledged, self._plan
+        if not self._seat.may_move:
+            # Else what was not heard is said again.
+            self._unacknowledged = []
         if numbers and plan is not None:
-            node, epoch = source.client._node, plan.epoch
-            self._ask(lambda job: node.acknowledge(source.name, job, epoch, self.rank, numbers))
+            epoch = plan.epoch
+            self._ask(lambda job: self._tell_consumed(job, epoch, numbers))
+
+    def _tell_consumed(self, job: int, epoch: int, numbers: list[int]) -> None:
+        self._seat.acknowledge(job, epoch, numbers)
+        self._unacknowledged = []
 
     def _tell_scores(self) -> None:
         scores, self._scores = self._scores, {}
@@ -401,7 +446,7 @@ class Loader:
             source = self.dataset.dataset
             ids = np.fromiter(scores.keys(), np.uint32, len(scores)).tobytes()
             values = np.fromiter(scores.values(), np.float32, len(scores)).tobytes()
-            self._ask(lambda job: source.client._node.report_scores(source.name, job, values, ids))
+            self._ask(lambda job: self._seat.node.report_scores(source.name, job, values, ids))
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.utils.data.distributed import DistributedSampler
 
 import fodder
-from fodder._fodder import Plan
+from fodder._fodder import Node, Plan
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._rank import job_name, rank_and_world
 from fodder.torch._seat import Seat
@@ -105,13 +105,17 @@ class EpochSampler(DistributedSampler[int]):
         """Tells the node what will be asked for. It is a hint: without it everything is as right, and slower."""
         if not self._publish:
             return
-        node, name = self.dataset.client._node, self.dataset.name
+
+        def begin(node: Node) -> int:
+            name, title = self.dataset.name, str(self._name)
+            job, _, _ = node.introduce(name, title, world=self.world, uneven=self.uneven)
+            node.begin_epoch(name, job, self.rank, epoch, **self.order(epoch))
+            return job
+
         try:
             if self._name is None:
                 self._name = job_name(self.world)
-            job, _, _ = node.introduce(name, self._name, world=self.world, uneven=self.uneven)
-            node.begin_epoch(name, job, self.rank, epoch, **self.order(epoch))
-            self._seat.job = job
+            self._seat.job = self._seat.reach(begin)
         except (fodder.FodderError, ValueError):
             self._seat.job = None
 
@@ -119,7 +123,7 @@ class EpochSampler(DistributedSampler[int]):
         if self._seat.job is None:
             return
         try:
-            self.dataset.client._node.consumed(self.dataset.name, self._seat.job, epoch, ids.tobytes())
+            self._seat.node.consumed(self.dataset.name, self._seat.job, epoch, ids.tobytes())
         except fodder.FodderError:
             self._seat.job = None
 

@@ -10,10 +10,12 @@ use axum::{
         rejection::{JsonRejection, QueryRejection},
     },
     http::StatusCode,
+    response::{IntoResponse, Response},
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD as BASE64};
 use fodder_core::{
     Error,
-    job::{BatchRequest, Kind, Order, Resume},
+    job::{BatchRequest, Kind, Order, Resume, Shown},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -32,6 +34,12 @@ pub(in crate::rest) struct NewEpoch {
     seed: Option<u64>,
     /// These items in this order, each at most once.
     ids: Option<Vec<u32>>,
+    /// For a rank that was at another node: the last receipt that it was given there.
+    #[serde(default)]
+    receipt: String,
+    /// The items (those that were asked) that it has consumed since that receipt; at most 65,536.
+    #[serde(default)]
+    consumed: Vec<u32>,
 }
 
 /// An epoch that has begun for a rank.
@@ -43,6 +51,8 @@ pub(in crate::rest) struct BegunView {
     snapshot: String,
     /// How the epoch before went, if this was the last rank to leave it.
     audit: Option<AuditView>,
+    /// What the rank can show to another node when this one is gone, in base64.
+    receipt: String,
 }
 
 /// Items that a rank asks for.
@@ -96,6 +106,16 @@ pub(in crate::rest) struct Acknowledged {
     rank: u32,
     /// Their numbers; at most 1,024.
     numbers: Vec<u64>,
+    /// Whether to answer with a receipt.
+    #[serde(default)]
+    receipt: bool,
+}
+
+/// What a rank can show to another node when this one is gone.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::rest) struct ReceiptView {
+    /// Of all that it has acknowledged, in base64.
+    receipt: String,
 }
 
 /// Items that were consumed without asking for batches.
@@ -117,6 +137,9 @@ pub(in crate::rest) struct Ranks {
     world: u32,
     /// The rank that says so; the others join the first. None: one says it for all.
     rank: Option<u32>,
+    /// A number that all ranks of this start share, and those of no other start have; 0 where they know none.
+    #[serde(default)]
+    attempt: u64,
 }
 
 /// A job that goes on.
@@ -144,17 +167,24 @@ pub(in crate::rest) async fn begin(
     epoch: Result<Json<NewEpoch>, JsonRejection>,
 ) -> Result<Json<BegunView>, Problem> {
     let (dataset, job) = consulted(&app, path).await?;
-    let Json(NewEpoch { epoch, rank, seed, ids }) = epoch?;
+    let Json(NewEpoch { epoch, rank, seed, ids, receipt, consumed }) = epoch?;
+    at_most(consumed.len(), fodder_api::MAX_IDS, "ids")?;
+    let receipt =
+        BASE64.decode(receipt).map_err(|error| Problem::invalid(format!("the receipt is not base64: {error}")))?;
     let order = match (seed, ids) {
         (Some(seed), None) => Order::Seed(seed),
         (None, Some(ids)) => Order::Ids(ids.into()),
         _ => return Err(Problem::invalid("an epoch is planned by a `seed` or by `ids`: give one of them")),
     };
     let of = Arc::clone(&dataset);
-    let begun = aside(move || of.jobs().begin(job, rank, epoch, order)).await?;
+    let begun = aside(move || {
+        let shown = (!receipt.is_empty()).then_some(Shown { receipt: &receipt, consumed: &consumed });
+        of.jobs().begin_showing(job, rank, epoch, order, shown)
+    })
+    .await?;
     app.info.state.consult_of(&dataset, job).await;
-    let (items, snapshot) = (begun.items, begun.snapshot.to_string());
-    Ok(Json(BegunView { items, snapshot, audit: begun.audit.map(Into::into) }))
+    let (items, snapshot, receipt) = (begun.items, begun.snapshot.to_string(), BASE64.encode(begun.receipt));
+    Ok(Json(BegunView { items, snapshot, audit: begun.audit.map(Into::into), receipt }))
 }
 
 /// A rank asks for a batch: which items answer, without their bytes.
@@ -190,21 +220,25 @@ pub(in crate::rest) async fn next(
     Ok(Json(BatchView { snapshot: batch.snapshot.to_string(), items: items.collect() }))
 }
 
-/// A rank has consumed batches. Saying it again is no error.
+/// A rank has consumed batches. Saying it again is no error. Answers with a receipt where one is asked for.
 #[utoipa::path(post, path = "/api/v1/datasets/{name}/jobs/{job}/acknowledge", tag = "jobs", request_body = Acknowledged,
     params(("name" = String, Path, description = "The dataset"), ("job" = String, Path, description = "The job's number")),
-    responses((status = 204), (status = 400, body = crate::rest::ProblemBody),
+    responses((status = 200, body = ReceiptView), (status = 204), (status = 400, body = crate::rest::ProblemBody),
         (status = 404, body = crate::rest::ProblemBody), (status = 409, body = crate::rest::ProblemBody)))]
 pub(in crate::rest) async fn acknowledge(
     State(app): State<App>,
     path: Named,
     acknowledged: Result<Json<Acknowledged>, JsonRejection>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     let (dataset, job) = named(&app, path)?;
-    let Json(Acknowledged { epoch, rank, numbers }) = acknowledged?;
+    let Json(Acknowledged { epoch, rank, numbers, receipt }) = acknowledged?;
     at_most(numbers.len(), fodder_api::MAX_ACKNOWLEDGED, "batches")?;
     crate::wire::acknowledge(&dataset, (job, epoch, rank), numbers.into_iter())?;
-    Ok(StatusCode::NO_CONTENT)
+    if !receipt {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let receipt = BASE64.encode(dataset.jobs().receipt(job, epoch, rank)?);
+    Ok(Json(ReceiptView { receipt }).into_response())
 }
 
 /// A job has consumed items that it read by id and not in batches.
@@ -240,11 +274,10 @@ pub(in crate::rest) async fn resume(
     checkpoint: Bytes,
 ) -> Result<Json<ResumedView>, Problem> {
     let (dataset, job) = consulted(&app, path).await?;
-    let Query(Ranks { world, rank }) = ranks?;
-    let resumed = aside(move || {
-        dataset.jobs().resume(Resume { job, rank, world, attempt: 0, checkpoint: &checkpoint, ids: None })
-    })
-    .await?;
+    let Query(Ranks { world, rank, attempt }) = ranks?;
+    let resumed =
+        aside(move || dataset.jobs().resume(Resume { job, rank, world, attempt, checkpoint: &checkpoint, ids: None }))
+            .await?;
     let (job, snapshot) = (resumed.job.to_string(), resumed.snapshot.to_string());
     Ok(Json(ResumedView { job, snapshot, epoch: resumed.epoch, left: resumed.left }))
 }

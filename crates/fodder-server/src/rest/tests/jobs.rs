@@ -159,6 +159,57 @@ async fn a_list_may_be_long_but_not_endless() {
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+#[tokio::test]
+async fn ranks_of_one_attempt_go_on_together_and_another_attempt_is_another_run() {
+    let fixture = Fixture::new().await;
+    let job = post_json(&fixture, JOBS, &json!({ "name": "resnet", "world": 2 })).await.json()["job"].clone();
+    let uri = |job: &Value, what: &str| format!("{JOBS}/{}/{what}", job.as_str().unwrap());
+    post_json(&fixture, &uri(&job, "epochs"), &json!({ "epoch": 0, "seed": 7 })).await;
+    let checkpoint = get(&fixture, &uri(&job, "checkpoint")).await.body;
+    let resume = async |rank: u32, attempt: u32| {
+        let uri = format!("{}?world=2&rank={rank}&attempt={attempt}", uri(&job, "resume"));
+        ask_raw(&fixture, &uri, checkpoint.clone()).await.json()["job"].clone()
+    };
+    let first = resume(0, 5).await;
+    assert_eq!(resume(1, 5).await, first);
+    // Rank 1 has not said the same twice: only the number tells that this is another start.
+    let second = resume(0, 6).await;
+    assert_ne!(second, first);
+    assert_eq!(resume(1, 6).await, second);
+    assert_eq!(post_json(&fixture, &uri(&first, "renew"), &Value::Null).await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn a_receipt_shows_what_a_rank_has_consumed() {
+    let fixture = Fixture::new().await;
+    let items = OBJECTS.len();
+    let job = post_json(&fixture, JOBS, &json!({ "name": "resnet" })).await.json()["job"].clone();
+    let uri = |what: &str| format!("{JOBS}/{}/{what}", job.as_str().unwrap());
+    let post = async |what: &str, body: Value| post_json(&fixture, &uri(what), &body).await;
+    let begun = post("epochs", json!({ "epoch": 0, "seed": 7 })).await.json();
+    assert!(!begun["receipt"].as_str().unwrap().is_empty());
+    let mut given = Vec::new();
+    for number in 0..2 {
+        let batch = post("batches", json!({ "epoch": 0, "number": number, "count": 1 })).await.json();
+        given.push(batch["items"][0]["asked"].clone());
+    }
+    let told = post("acknowledge", json!({ "epoch": 0, "numbers": [0], "receipt": true })).await;
+    assert_eq!(told.status, StatusCode::OK, "{}", told.text());
+    let receipt = told.json()["receipt"].clone();
+    // It goes on behind what the receipt has and what it says it has consumed since, in batches from 0 on.
+    let again = json!({ "epoch": 0, "seed": 7, "receipt": receipt, "consumed": [given[1]] });
+    let begun = post("epochs", again).await;
+    assert_eq!(begun.status, StatusCode::OK, "{}", begun.text());
+    let rest = post("batches", json!({ "epoch": 0, "number": 0, "count": items })).await.json();
+    let rest: Vec<_> = rest["items"].as_array().unwrap().iter().map(|item| item["asked"].clone()).collect();
+    assert_eq!(rest.len(), items - 2);
+    assert!(given.iter().all(|item| !rest.contains(item)), "{given:?} {rest:?}");
+    for (receipt, expected) in [("?", 400), ("anVuaw==", 502)] {
+        let answer = post("epochs", json!({ "epoch": 0, "seed": 7, "receipt": receipt })).await;
+        assert_eq!(answer.status.as_u16(), expected, "{}", answer.text());
+    }
+}
+
 /// Posts bytes.
 async fn ask_raw(fixture: &Fixture, uri: &str, body: Vec<u8>) -> Answer {
     ask(fixture, "POST", uri, &[("content-type", "application/octet-stream")], body).await

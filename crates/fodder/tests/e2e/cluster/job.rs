@@ -77,6 +77,44 @@ impl Rank {
 }
 
 #[test]
+fn a_rank_of_the_client_goes_on_at_another_node_when_its_own_is_killed() {
+    let mut fleet = Fleet::with(Shape { objects: 150, bytes: 16 << 10, ..Shape::default() });
+    let contents = std::mem::take(&mut fleet.contents);
+    let addresses: Vec<Address> = fleet.addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let introduction = v1::IntroduceRequest { dataset: "world".into(), name: "train".into(), ..Default::default() };
+    let mut rank = fodder_api::Rank::new(addresses.clone(), introduction, 0).unwrap();
+    let mut times = Times::new();
+    let mut audits = Vec::new();
+    for epoch in 0..3 {
+        audits.push(fleet.runtime.block_on(rank.begin(epoch, ORDER)).unwrap());
+        for number in 0.. {
+            // When some of what it has consumed is acknowledged and some is not; and when it is about to begin an epoch.
+            match (epoch, number) {
+                (0, 20) => fleet.nodes[0] = None,
+                (1, 38) => fleet.nodes[1] = None,
+                _ => {}
+            }
+            let items = fleet.runtime.block_on(rank.next(4)).unwrap();
+            for item in &items {
+                assert!(**item.data.as_ref().unwrap() == contents[item.served as usize], "{} is wrong", item.served);
+                *times.entry((epoch, item.asked as u32)).or_default() += 1;
+            }
+            if items.is_empty() {
+                break;
+            }
+        }
+    }
+    assert_eq!(rank.address(), &addresses[2]);
+    assert_eq!(times.len(), 450);
+    assert!(times.values().all(|times| *times == 1), "an item came twice");
+    audits.push(fleet.runtime.block_on(rank.leave()).unwrap());
+    for audit in audits.into_iter().skip(1) {
+        let audit = audit.expect("a rank that is alone ends an epoch");
+        assert_eq!((audit.consumed, audit.duplicates, audit.omissions), (150, 0, 0));
+    }
+}
+
+#[test]
 fn ranks_at_three_processes_consume_every_item_once_though_one_is_killed() {
     let mut fleet = Fleet::with(Shape { objects: 150, bytes: 16 << 10, ..Shape::default() });
     let mut times = Times::new();

@@ -58,7 +58,7 @@ fn what_a_job_may_not_say_is_refused_and_other_jobs_go_on() {
     // Checkpoints.
     let resume = |bytes: &[u8]| {
         let bytes = bytes.to_vec().into();
-        bad.call(async |job| job.resume(bytes, 1, None, None).await.map(|_| ()))
+        bad.call(async |job| job.resume(bytes, 1, None, None, 0).await.map(|_| ()))
     };
     assert_refused(resume(b""), "");
     assert_refused(resume(&[7; 300]), "");

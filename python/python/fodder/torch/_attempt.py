@@ -1,0 +1,36 @@
+"""Which start of a job this is: a number that all of its ranks share, and those of no other start have."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from typing import Any
+
+import torch.distributed as dist
+
+
+def attempt_of(world: int) -> int:
+    """The number of this start, or 0 where its ranks have nothing in common that another start has not.
+
+    A rank that is alone draws one. Ranks that torch.distributed joins take the one that their first has drawn: all of
+    them resume, and so all of them are here. Else Slurm tells a job from others, and how often it was requeued.
+
+    A number that two starts share is as good as none; one that ranks of a start do not share would part them. So the
+    launcher's count of restarts is not used: each of torchrun's agents has its own.
+    """
+    if world == 1:
+        return _drawn()
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() == world:
+        everyone: list[Any] = [None] * world
+        dist.all_gather_object(everyone, _drawn())
+        return int(everyone[0])
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None or "SLURM_HET_SIZE" in os.environ:
+        return 0
+    start = f"{job} {os.environ.get('SLURM_RESTART_COUNT', '0')}"
+    return int.from_bytes(hashlib.blake2b(start.encode(), digest_size=8).digest(), "big") or 1
+
+
+def _drawn() -> int:
+    return secrets.randbits(63) + 1

@@ -1,0 +1,97 @@
+"""Several nodes: a rank whose node is gone goes on at another one, and nobody loses count."""
+
+from __future__ import annotations
+
+import fodder
+import pytest
+from conftest import wait_for
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import fodder.torch as ft  # noqa: E402
+from test_torch_loader import MODES, ids_in, loader_of  # noqa: E402
+
+
+def is_exact(node, name, items):
+    """Whether a node has closed an epoch of a job, in which every item was consumed once."""
+    jobs = fodder.connect(node.tcp).dataset("pets").jobs()
+    last = [job["last"] for job in jobs if job["name"] == name and job["last"] is not None]
+    counts = ("consumed", "duplicates", "omissions")
+    return [tuple(audit[count] for count in counts) for audit in last] == [(items, 0, 0)]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: type(mode).__name__.lower())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_rank_whose_nodes_are_killed_goes_on_at_another_with_each_item_once(cluster, data, by_content, mode, workers):
+    nodes = cluster(3)
+    pets = fodder.connect(",".join(node.tcp for node in nodes)).dataset("pets")
+    loader = loader_of(pets, batch_size=1, mode=mode, num_workers=workers, job="moving", seed=5)
+    given = []
+    for number, batch in enumerate(loader):
+        given += ids_in([batch], by_content)
+        # When nothing was acknowledged yet, and when some of it was.
+        if number == 3:
+            nodes[0].kill()
+        if number == 25:
+            nodes[1].kill()
+    assert len(given) == len(data) and loader.audits[0].exact
+    if not isinstance(mode, ft.Approx):
+        assert sorted(given) == list(range(len(data)))
+    assert len(ids_in(loader, by_content)) == len(data)
+    assert is_exact(nodes[2], "moving", len(data))
+    loader.close()
+
+
+@pytest.mark.parametrize("mode", MODES[:2], ids=lambda mode: type(mode).__name__.lower())
+def test_ranks_at_three_nodes_share_an_epoch_though_one_of_the_nodes_is_killed(cluster, data, by_content, mode):
+    nodes = cluster(3)
+    ranks = []
+    for rank in range(3):
+        nearest_first = [node.tcp for node in nodes[rank:] + nodes[:rank]]
+        pets = fodder.connect(nearest_first).dataset("pets")
+        how = {"mode": mode, "job": "ranks", "rank": rank, "world": 3, "uneven": "exact", "seed": 8}
+        ranks.append(loader_of(pets, batch_size=2, num_workers=1, **how))
+    given = []
+    for epoch in range(2):
+        passes = [iter(loader) for loader in ranks]
+        for step in range(len(ranks[0])):
+            if (epoch, step) == (0, 2):
+                nodes[1].kill()
+            for batches in passes:
+                given += ids_in([next(batches)], by_content)
+        assert all(next(batches, None) is None for batches in passes)
+        assert sorted(given) == sorted(list(range(len(data))) * (epoch + 1))
+    for node in (nodes[0], nodes[2]):
+        wait_for("the epoch to be closed", lambda node=node: is_exact(node, "ranks", len(data)))
+    for loader in ranks:
+        loader.close()
+
+
+def test_what_was_consumed_last_is_told_though_the_node_is_killed_at_the_end(cluster, data, by_content):
+    nodes = cluster(2)
+    pets = fodder.connect([node.tcp for node in nodes]).dataset("pets")
+    loader = loader_of(pets, batch_size=2, job="ending")
+    given = []
+    for number, batch in enumerate(loader):
+        given += ids_in([batch], by_content)
+        if number == len(loader) - 1:
+            nodes[0].kill()
+    assert sorted(given) == list(range(len(data)))
+    next(iter(loader))
+    assert is_exact(nodes[1], "ending", len(data))
+    loader.close()
+
+
+def test_items_are_read_from_another_node_when_the_first_is_gone(cluster, data):
+    nodes = cluster(2)
+    # One that was never there is passed over.
+    pets = fodder.connect(["127.0.0.1:1", *(node.tcp for node in nodes)]).dataset("pets")
+    assert pets[0] == data.content[0]
+    nodes[0].kill()
+    assert [bytes(view) for view in pets.get_batch(range(len(data)))] == data.content
+    assert pets.labels.tolist() == data.labels
+
+
+def test_nodes_of_which_none_answers_are_all_named():
+    with pytest.raises(fodder.errors.Unavailable, match=r"(?s)127.0.0.1:1.*127.0.0.1:2"):
+        fodder.connect("127.0.0.1:1,127.0.0.1:2")
