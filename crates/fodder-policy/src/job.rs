@@ -31,7 +31,7 @@ pub use prepared::Prepared;
 pub use request::{
     Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Status, Upcoming,
 };
-pub use score::{Report, Reported};
+pub use score::{PAGE_ITEMS, Page, Report, Reported};
 pub use word::{MAX_WORD_BYTES, Word};
 
 use crate::{

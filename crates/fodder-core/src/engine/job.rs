@@ -23,9 +23,9 @@ pub(super) use state::State;
 pub use word::Heard;
 
 pub use fodder_policy::{
-    job::{BatchRequest, Introduction, JobId, Resume, Scores, Settings, Status, Telling, Word},
+    job::{BatchRequest, Introduction, JobId, Page, Resume, Scores, Settings, Status, Telling, Word},
     ledger::Audit,
-    plan::{Order, Uneven},
+    plan::{Order, Snapshot as PlanSnapshot, Uneven},
     serving::{Approximation, Kind, Mode, Served},
 };
 

@@ -146,7 +146,9 @@ impl Jobs {
             heeded.refused += 1;
             return None;
         }
-        self.insert(told.introduction.clone(), life, now.saturating_sub(told.silent)).map(JobId::seat).ok()
+        let job = self.insert(told.introduction.clone(), life, now.saturating_sub(told.silent)).ok()?;
+        self.members.entry(job.seat()).and_modify(|member| member.lacks_scores = true);
+        Some(job.seat())
     }
 
     /// Puts a new job in its seat.

@@ -35,6 +35,8 @@ pub(super) struct Member {
     /// What it has reported of the items of a snapshot.
     pub(super) book: Book,
     book_on: Option<Snapshot>,
+    /// It was scored elsewhere before this node heard of it.
+    pub(super) lacks_scores: bool,
     pace: Pace,
     /// Answers items that are asked for outside of any epoch.
     loose: Option<(Snapshot, Box<dyn Serving>)>,
@@ -75,6 +77,7 @@ impl Member {
             elsewhere: BTreeMap::new(),
             book: Book::default(),
             book_on: None,
+            lacks_scores: false,
             pace: Pace::new(now),
             loose: None,
             run: Run::default(),
@@ -280,11 +283,16 @@ impl Member {
                 snapshot.items
             )));
         }
+        self.score_on(snapshot);
+        self.book.collect(report);
+        Ok(())
+    }
+
+    /// From now on items of this snapshot are scored.
+    pub(super) fn score_on(&mut self, snapshot: Snapshot) {
         if self.book_on.replace(snapshot) != Some(snapshot) {
             self.book = Book::default();
         }
-        self.book.collect(report);
-        Ok(())
     }
 
     /// The snapshot whose items it has scored.

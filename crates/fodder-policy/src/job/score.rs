@@ -3,6 +3,10 @@
 //! Reports are collected aside and take effect together. The combination is a pure function over a snapshot of the
 //! reports that is cheap to take (chunks are shared until they change), so it runs wherever there is time for it.
 
+mod page;
+
+pub use page::{PAGE_ITEMS, Page};
+
 use super::Scores;
 use crate::{Error, Result, plan::Snapshot, residency::signal::UNSCORED};
 use std::sync::Arc;
@@ -143,6 +147,11 @@ impl Chunks {
             Arc::new([f32::NAN; CHUNK])
         });
         Arc::make_mut(chunk)[place] = value;
+    }
+
+    fn get(&self, id: u32) -> f32 {
+        let chunk = self.chunks.get(id as usize / CHUNK).and_then(Option::as_deref);
+        chunk.map_or(f32::NAN, |chunk| chunk[id as usize % CHUNK])
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, f32)> + '_ {

@@ -3,6 +3,7 @@
 //! What words mean is the engine's business; here they are packed, sent within deadlines, and passed on. A node that cannot
 //! be reached is left out: it hears later.
 
+pub(crate) mod lack;
 pub(crate) mod score;
 
 use super::Peering;

@@ -5,6 +5,7 @@
 mod change;
 mod job;
 mod liar;
+mod score;
 mod share;
 mod stall;
 mod stranger;

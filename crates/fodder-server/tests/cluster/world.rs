@@ -6,7 +6,10 @@ use fodder_core::{
     engine::Source,
     id::FileKey,
 };
-use fodder_policy::placement::{Member, Parcel, Placement};
+use fodder_policy::{
+    Policy,
+    placement::{Member, Parcel, Placement},
+};
 use fodder_s3_server::Server;
 use fodder_server::{
     Node, NodeConfig,
@@ -37,6 +40,7 @@ pub(crate) struct World {
     pub(crate) objects: BTreeMap<String, Vec<u8>>,
     /// How many nodes keep each object.
     pub(crate) replicas: usize,
+    pub(crate) policy: Policy,
 }
 
 /// A node.
@@ -59,7 +63,7 @@ impl World {
             server.put(&path, content.clone());
             objects.insert(path, content);
         }
-        Self { server, objects, replicas: 1 }
+        Self { server, objects, replicas: 1, policy: Policy::default() }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -82,7 +86,7 @@ impl World {
         let config = EngineConfig { cache_dir: dir.path().to_owned(), tiers: vec![tier], ..EngineConfig::default() };
         let engine = Engine::open(config).await.unwrap();
         let origin = format!("s3://bucket?endpoint={}&region=us-east-1", self.server.endpoint());
-        let config = DatasetConfig { anonymous: true, ..DatasetConfig::new(NAME, origin) };
+        let config = DatasetConfig { anonymous: true, policy: self.policy, ..DatasetConfig::new(NAME, origin) };
         let dataset = engine.add_dataset(config).await.unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
         let doors = NodeConfig { rest: any, grpc: any, ..NodeConfig::default() };
@@ -95,6 +99,7 @@ impl World {
         engine.join(Arc::clone(&peering) as _);
         tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(&engine)));
         tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(&engine)));
+        tokio::spawn(Arc::clone(&peering).pull_scores(Arc::downgrade(&engine)));
         let me = Neighbour {
             id,
             address: node.addresses().grpc.to_string(),
@@ -161,6 +166,11 @@ impl One {
             placement.owner(parcel(key)).unwrap().key == fold(self.me.id)
         };
         world.objects.keys().map(String::as_str).filter(owns).collect()
+    }
+
+    /// Whether an object is whole here.
+    pub(crate) fn holds(&self, path: &str) -> bool {
+        self.dataset.residence(self.dataset.snapshot().lookup(path).unwrap()).whole.is_some()
     }
 
     /// How many objects are whole here.

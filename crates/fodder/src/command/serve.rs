@@ -142,6 +142,7 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     node.info().state.share(Arc::clone(&peering));
     tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(engine)));
     tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(engine)));
+    tokio::spawn(Arc::clone(&peering).pull_scores(Arc::downgrade(engine)));
     tokio::spawn(peering.follow(Arc::clone(engine), joined.membership.members()));
     node.info().state.join(joined);
     Ok(())

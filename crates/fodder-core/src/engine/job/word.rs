@@ -7,7 +7,7 @@ use super::{
     state::{fingerprint, seen_by_plans},
 };
 use crate::{Result, catalog::Snapshot, engine::peer::Peers, id::SnapshotId};
-use fodder_policy::job::{JobId, Report, Scores, Telling, Word};
+use fodder_policy::job::{JobId, Page, Report, Scores, Telling, Word};
 use std::sync::Arc;
 
 /// What came of a word.
@@ -74,6 +74,28 @@ impl Jobs<'_> {
             let Some(job) = inner.machine.find(name) else { return Ok(()) };
             Ok(inner.machine.report(job, report, now)?)
         })
+    }
+
+    /// The jobs whose scores this node has not, since they were reported before it heard of them.
+    pub fn without_scores(&self) -> Vec<String> {
+        self.dataset.jobs.lock().machine.without_scores()
+    }
+
+    /// The scores of a job from an item on, for another node. None: this one has not got them itself.
+    pub fn scores_from(&self, name: &str, from: u32) -> Option<Page> {
+        self.dataset.jobs.lock().machine.scores_from(name, from)
+    }
+
+    /// Another node tells the scores of a job: those that were not heard here count from now on.
+    pub fn fill_scores(&self, name: &str, page: &Page) -> Result<()> {
+        self.act(|inner, _| Ok(inner.machine.fill_scores(name, page)?))?;
+        self.dataset.jobs.work.notify_one();
+        Ok(())
+    }
+
+    /// Nobody has scores of a job that this node has not.
+    pub fn has_all_scores(&self, name: &str) {
+        self.dataset.jobs.lock().machine.has_all_scores(name);
     }
 
     /// Another node was told that the scores of a job take effect.
