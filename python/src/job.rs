@@ -13,6 +13,9 @@ use pyo3::{
 };
 use std::sync::Arc;
 
+/// Items, the snapshot, how the epoch before went, and a receipt.
+type Begun<'py> = (u32, String, Option<Bound<'py, PyDict>>, Bound<'py, PyBytes>);
+
 #[pymethods]
 impl Node {
     /// Introduces a job: its number, the newest snapshot, and how many items that has.
@@ -69,7 +72,7 @@ impl Node {
         ids: Option<&[u8]>,
         receipt: Option<&[u8]>,
         consumed: Option<&[u8]>,
-    ) -> PyResult<(u32, String, Option<Bound<'py, PyDict>>, Bound<'py, PyBytes>)> {
+    ) -> PyResult<Begun<'py>> {
         let order = crate::plan::order(seed, ids)?;
         let receipt = Bytes::copy_from_slice(receipt.unwrap_or_default());
         let consumed = unpack(consumed.unwrap_or_default());
