@@ -221,6 +221,7 @@ impl Engine {
         dataset.prefetch();
         dataset.measure();
         dataset.read_ahead();
+        dataset.tell_peers().await?;
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
         self.show().await?;
         Ok(dataset)
@@ -232,6 +233,9 @@ impl Engine {
         let dataset = self.dataset(name)?;
         self.datasets.write().remove(name);
         dataset.detach();
+        if let Some(peers) = self.shared.peers.get() {
+            peers.forgets(name);
+        }
         self.show().await?;
         let (spaces, name, dir) = (self.spaces.clone(), name.to_owned(), self.catalog_dir(name));
         let delete = move || -> Result<()> {

@@ -5,10 +5,16 @@
 //! capacity, and the smallest numbers own the range. So a member that comes takes its share from all the others, one
 //! that goes leaves its share to all the others, and nothing else moves.
 //!
+//! Drawn like that, shares are as even as chance has it. Where it is known what is placed, they are made
+//! [even](Placement::balanced): whoever drew too much is given a little less weight than its capacity.
+//!
 //! All of it is done in integers: two machines never differ by a rounding.
 
+mod balance;
 #[cfg(test)]
 mod tests;
+
+pub use balance::{Load, MAX_LOADS};
 
 /// A member as placement sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +37,20 @@ pub struct Parcel {
 }
 
 /// Members, and who of them owns what. Made anew when they change.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placement {
     members: Vec<Member>,
+    /// How each of them draws.
+    hands: Vec<Hand>,
+}
+
+/// How a member draws its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hand {
+    /// What it is called, mixed.
+    salt: u64,
+    /// One over its weight, where the heaviest has 2³²: what its draws are multiplied by.
+    resistance: u128,
 }
 
 impl Placement {
@@ -42,7 +59,13 @@ impl Placement {
         let mut members: Vec<_> = members.into_iter().filter(|member| member.capacity > 0).collect();
         members.sort_unstable_by_key(|member| member.key);
         members.dedup_by_key(|member| member.key);
-        Self { members }
+        let most = members.iter().map(|member| member.capacity).max().unwrap_or(0);
+        let hand = |member: &Member| Hand {
+            salt: mix(member.key),
+            resistance: ((u128::from(most) << 32) / u128::from(member.capacity)).min(MAX_RESISTANCE),
+        };
+        let hands = members.iter().map(hand).collect();
+        Self { members, hands }
     }
 
     /// Those who may own something, by their keys.
@@ -52,41 +75,51 @@ impl Placement {
 
     /// The one who owns a parcel before all others; None where there are no members.
     pub fn owner(&self, parcel: Parcel) -> Option<Member> {
-        let point = parcel.point();
-        self.members.iter().copied().min_by_key(|member| member.draw(point))
+        self.first(parcel.point()).map(|first| self.members[first])
     }
 
     /// The `replicas` who own a parcel, the first owner first. They stand in as many zones as there can be.
     pub fn owners(&self, parcel: Parcel, replicas: usize) -> Vec<Member> {
+        self.all(parcel.point(), replicas).into_iter().map(|owner| self.members[owner]).collect()
+    }
+
+    /// Who draws the smallest number for a point.
+    fn first(&self, point: u64) -> Option<usize> {
+        (0..self.members.len()).min_by_key(|member| self.draw(*member, point))
+    }
+
+    /// The owners of a point.
+    fn all(&self, point: u64, replicas: usize) -> Vec<usize> {
         if replicas <= 1 {
-            return self.owner(parcel).into_iter().take(replicas).collect();
+            return self.first(point).into_iter().take(replicas).collect();
         }
-        let point = parcel.point();
-        let mut left: Vec<_> = self.members.iter().map(|member| (member.draw(point), *member)).collect();
+        let mut left: Vec<_> = (0..self.members.len()).map(|member| (self.draw(member, point), member)).collect();
         left.sort_unstable_by_key(|(draw, _)| *draw);
-        let mut owners: Vec<Member> = Vec::with_capacity(replicas.min(left.len()));
+        let mut owners: Vec<usize> = Vec::with_capacity(replicas.min(left.len()));
         while owners.len() < replicas && !left.is_empty() {
-            let elsewhere = left.iter().position(|(_, next)| owners.iter().all(|owner| owner.zone != next.zone));
+            let zone = |member: usize| self.members[member].zone;
+            let elsewhere = left.iter().position(|(_, next)| owners.iter().all(|owner| zone(*owner) != zone(*next)));
             owners.push(left.remove(elsewhere.unwrap_or(0)).1);
         }
         owners
     }
+
+    /// A member's number for a point, the smaller the better: an exponential draw whose mean is one over the weight. The key
+    /// settles what would be a draw between two.
+    fn draw(&self, member: usize, point: u64) -> (u128, u64) {
+        let Hand { salt, resistance } = self.hands[member];
+        (u128::from(minus_log2(mix(point ^ salt))) * resistance, self.members[member].key)
+    }
 }
+
+/// A draw has 38 bits; times this it still fits.
+const MAX_RESISTANCE: u128 = 1 << 88;
 
 impl Parcel {
     /// Where on the line of all numbers it lies.
     fn point(self) -> u64 {
         let (high, low) = ((self.object >> 64) as u64, self.object as u64);
         mix(low ^ mix(high ^ mix(u64::from(self.number))))
-    }
-}
-
-impl Member {
-    /// Its number for a point, the smaller the better: an exponential draw whose mean is one over the capacity. The key
-    /// settles what would be a draw between two.
-    fn draw(&self, point: u64) -> (u128, u64) {
-        let exponential = u128::from(minus_log2(mix(point ^ mix(self.key))));
-        ((exponential << 64) / u128::from(self.capacity), self.key)
     }
 }
 

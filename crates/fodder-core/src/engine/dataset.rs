@@ -233,6 +233,7 @@ impl Dataset {
         self.objects.store(objects);
         self.follow_snapshot();
         self.jobs.refreshed(self.snapshot());
+        self.tell_peers().await?;
         Ok(report)
     }
 

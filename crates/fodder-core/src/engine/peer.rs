@@ -9,6 +9,7 @@ mod share;
 mod supply;
 
 pub use give::{Asked, OnShelf};
+pub use share::Extent;
 pub(super) use supply::Supply;
 
 use crate::{
@@ -67,8 +68,19 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// node owns, whoever may still have it from before. None: ask the origin.
     async fn read(&self, wanted: Wanted) -> Option<Box<dyn Given>>;
 
-    /// What this node is to an object's bytes at an offset.
-    fn role(&self, key: FileKey, offset: u64) -> Role;
+    /// What this node is to the bytes of a dataset's object at an offset.
+    fn role(&self, dataset: &str, key: FileKey, offset: u64) -> Role;
+
+    /// Whether this node owned those bytes before other nodes came or went, not long ago.
+    fn owned_before(&self, _dataset: &str, _key: FileKey, _offset: u64) -> bool {
+        false
+    }
+
+    /// A dataset is there, or has a new snapshot: who owns what may hang on [what it consists of](super::Dataset::extents).
+    fn consists(&self, _dataset: &super::Dataset) {}
+
+    /// A dataset is there no more.
+    fn forgets(&self, _dataset: &str) {}
 
     /// A job has reported scores here, of a snapshot of so many items. May be passed on; must not wait.
     fn scored(&self, _dataset: &str, _job: &str, _items: u32, _scores: Scores<'_>) {}
@@ -86,8 +98,7 @@ impl super::Engine {
     /// Other nodes have come or gone: what is cached may have other owners now.
     pub async fn peers_changed(&self) -> Result<()> {
         for dataset in self.datasets() {
-            let work = Arc::clone(&dataset);
-            dataset.shared.mind.run(move || work.recount_guests()).await?;
+            dataset.tell_peers().await?;
         }
         Ok(())
     }
@@ -96,7 +107,19 @@ impl super::Engine {
 impl super::Dataset {
     /// What this node is to a parcel; alone it owns everything.
     fn role(&self, key: FileKey, offset: u64) -> Role {
-        self.shared.peers.get().map_or(Role::Owner, |peers| peers.role(key, offset))
+        self.shared.peers.get().map_or(Role::Owner, |peers| peers.role(&self.config().name, key, offset))
+    }
+
+    /// Tells the peers what it consists of, and finds out what belongs to them.
+    pub(super) async fn tell_peers(self: &Arc<Self>) -> Result<()> {
+        let dataset = Arc::clone(self);
+        let tell = move || {
+            if let Some(peers) = dataset.shared.peers.get() {
+                peers.consists(&dataset);
+                dataset.recount_guests();
+            }
+        };
+        self.shared.mind.run(tell).await
     }
 
     /// Whether a flight for a reader here asks peers for more than what they hold.
@@ -108,7 +131,15 @@ impl super::Dataset {
     pub(super) fn is_guest(&self, piece: PieceId) -> bool {
         self.shared.peers.get().is_some_and(|peers| {
             let (object, range) = self.piece_range(piece);
-            peers.role(self.objects.load().key(object), range.start) == Role::Guest
+            peers.role(&self.config().name, self.objects.load().key(object), range.start) == Role::Guest
+        })
+    }
+
+    /// Whether a piece was this node's own before others came or went.
+    fn was_ours(&self, piece: PieceId) -> bool {
+        self.shared.peers.get().is_some_and(|peers| {
+            let (object, range) = self.piece_range(piece);
+            peers.owned_before(&self.config().name, self.objects.load().key(object), range.start)
         })
     }
 
@@ -126,7 +157,7 @@ impl super::Dataset {
 
     fn recount_guests(&self) {
         for (_, stock) in &self.stocks {
-            stock.recount_guests(|piece| self.is_guest(piece));
+            stock.recount_guests(|piece| self.is_guest(piece), |piece| self.was_ours(piece));
         }
     }
 }

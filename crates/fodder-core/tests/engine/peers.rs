@@ -58,14 +58,14 @@ impl std::fmt::Debug for Other {
 #[async_trait]
 impl Peers for Other {
     async fn read(&self, wanted: Wanted) -> Option<Box<dyn Given>> {
-        if wanted.for_peer || self.role(wanted.key, wanted.range.start) == Role::Owner {
+        if wanted.for_peer || self.role(&wanted.dataset, wanted.key, wanted.range.start) == Role::Owner {
             return None;
         }
         self.asked.fetch_add(1, SeqCst);
         Some(Box::new(Sent((self.answer)(&wanted)?.into())))
     }
 
-    fn role(&self, key: FileKey, _offset: u64) -> Role {
+    fn role(&self, _dataset: &str, key: FileKey, _offset: u64) -> Role {
         if (self.owns)(key) { Role::Guest } else { Role::Owner }
     }
 }
@@ -212,7 +212,7 @@ impl Peers for Stuck {
         std::future::pending().await
     }
 
-    fn role(&self, _key: FileKey, _offset: u64) -> Role {
+    fn role(&self, _dataset: &str, _key: FileKey, _offset: u64) -> Role {
         Role::Guest
     }
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod balance;
+
 fn member(key: u64, capacity: u64) -> Member {
     Member { key: mix(key + 1), capacity, zone: 0 }
 }

@@ -18,7 +18,9 @@ impl Peering {
     pub async fn follow(self: Arc<Self>, engine: Arc<Engine>, mut members: watch::Receiver<Arc<Members>>) {
         loop {
             let now = Arc::clone(&members.borrow_and_update());
-            self.set(&now.all().iter().map(neighbour).collect::<Vec<_>>());
+            let (peering, neighbours) = (Arc::clone(&self), now.all().iter().map(neighbour).collect::<Vec<_>>());
+            // It adds up who owns how much, which takes its time where there is much.
+            let _ = tokio::task::spawn_blocking(move || peering.set(&neighbours)).await;
             if let Err(error) = engine.peers_changed().await {
                 tracing::debug!(%error, "could not look through the cache after the members changed");
             }

@@ -80,7 +80,7 @@ impl Peering {
     async fn hand_over_page(&self, mut page: Vec<Wanted>, offer: Offer, done: &mut Handover) {
         if offer == Offer::OwnedBefore {
             let view = self.view();
-            page.retain(|wanted| view.owned_before(wanted.key, wanted.range.start));
+            page.retain(|wanted| view.owned_before(&wanted.dataset, wanted.key, wanted.range.start));
         }
         let offers = stream::iter(page).map(|wanted| async move {
             let bytes = wanted.range.end - wanted.range.start;
@@ -100,7 +100,7 @@ impl Peering {
 
     async fn offer(&self, wanted: &Wanted) -> Result<(), Failure> {
         let view = self.view();
-        let owner = view.owner(wanted.key, wanted.range.start, self.ways().now());
+        let owner = view.owner(wanted, self.ways().now());
         let owner = owner.ok_or_else(|| Failure::Refused("nobody else owns it".into()))?;
         owner.take(self.ways(), wanted).await
     }

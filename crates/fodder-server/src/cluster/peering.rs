@@ -6,16 +6,18 @@ use super::{
     race::race,
     token::Token,
     trust::Trust,
-    view::{Neighbour, View},
+    view::{Contents, Neighbour, View},
 };
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use fodder_api::v1::{PeerMessage, PeerReply};
 use fodder_core::{
+    Dataset,
     engine::peer::{self, Peers, Role, Wanted},
     id::FileKey,
     job::Scores,
 };
+use fodder_policy::placement::MAX_LOADS;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -87,14 +89,22 @@ pub struct Peering {
     replicas: usize,
     ways: Arc<Ways>,
     view: ArcSwap<View>,
-    /// Every peer that was seen lately, so that what is known of one outlives a change of the members.
-    known: Mutex<Vec<Arc<Peer>>>,
+    known: Mutex<Known>,
     /// When datasets were refreshed because others speak of a snapshot that was not here.
     pub(super) refreshed: Mutex<HashMap<String, Instant>>,
     /// Scores that are to be passed on.
     pub(super) scores: Waiting,
     /// What others said of jobs and could not be taken.
     pub(super) refused_words: AtomicU64,
+}
+
+/// What views are made of.
+#[derive(Debug, Default)]
+struct Known {
+    members: Vec<Neighbour>,
+    /// Every peer that was seen lately, so that what is known of one outlives a change of the members.
+    peers: Vec<Arc<Peer>>,
+    contents: Contents,
 }
 
 impl Peering {
@@ -112,16 +122,23 @@ impl Peering {
         })
     }
 
-    /// From now on these are the members, this node among them. Tell the engine afterwards that its peers have changed.
+    /// From now on these are the members, this node among them. Tell the engine afterwards that its peers have changed. Adds
+    /// up who owns how much of what: not to be called where nothing may wait.
     pub fn set(&self, members: &[Neighbour]) {
+        self.learn(|known| known.members = members.to_vec());
+    }
+
+    /// Sees the others anew, with what was learnt.
+    fn learn(&self, learn: impl FnOnce(&mut Known)) {
         let mut known = self.known.lock();
+        learn(&mut known);
         let peer = |one: &Neighbour| {
-            let same = known.iter().find(|peer| peer.id == one.id && peer.address == one.address);
+            let same = known.peers.iter().find(|peer| peer.id == one.id && peer.address == one.address);
             same.map_or_else(|| Arc::new(Peer::new(one.id, one.address.clone())), Arc::clone)
         };
-        let now = self.ways.now();
-        let view = View::after(&self.view.load(), self.me, self.replicas, members, now, peer);
-        *known = view.peers().map(Arc::clone).collect();
+        let (before, now) = (self.view.load(), self.ways.now());
+        let view = View::after(&before, (self.me, self.replicas), &known.members, &known.contents, now, peer);
+        known.peers = view.peers().map(Arc::clone).collect();
         self.view.store(Arc::new(view));
     }
 
@@ -183,16 +200,33 @@ impl Peering {
 impl Peers for Peering {
     async fn read(&self, wanted: Wanted) -> Option<Box<dyn peer::Given>> {
         let view = self.view.load_full();
-        let asks = view.whom_to_ask(wanted.key, wanted.range.start, wanted.for_peer, self.ways.now());
+        let asks = view.whom_to_ask(&wanted, self.ways.now());
         if asks.is_empty() {
             return None;
         }
         race(&self.ways, asks, &wanted).await.map(|given| Box::new(given) as _)
     }
 
-    fn role(&self, key: FileKey, offset: u64) -> Role {
+    fn role(&self, dataset: &str, key: FileKey, offset: u64) -> Role {
         let view = self.view.load();
-        if view.is_alone() { Role::Owner } else { view.role(key, offset, self.ways.now()) }
+        if view.is_alone() { Role::Owner } else { view.role(dataset, key, offset, self.ways.now()) }
+    }
+
+    fn owned_before(&self, dataset: &str, key: FileKey, offset: u64) -> bool {
+        self.view.load().owned_before(dataset, key, offset)
+    }
+
+    fn consists(&self, dataset: &Dataset) {
+        let (name, snapshot) = (&dataset.config().name, dataset.snapshot().id());
+        if self.known.lock().contents.is_known(name, snapshot) {
+            return;
+        }
+        let extents = dataset.extents(MAX_LOADS).unwrap_or_default();
+        self.learn(|known| known.contents.set(name, snapshot, &extents));
+    }
+
+    fn forgets(&self, dataset: &str) {
+        self.learn(|known| known.contents.forget(dataset));
     }
 
     fn scored(&self, dataset: &str, job: &str, items: u32, scores: Scores<'_>) {

@@ -1,11 +1,16 @@
 //! Whom to ask for a parcel: pure decisions over the members and over which of them answer.
 
+mod ownership;
+
+pub(crate) use ownership::Contents;
+
 use super::peer::Peer;
 use fodder_core::{
-    engine::peer::{PARCEL_BYTES, Role},
+    engine::peer::{PARCEL_BYTES, Role, Wanted},
     id::FileKey,
 };
 use fodder_policy::placement::{Member, Parcel, Placement};
+use ownership::Ownership;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// How long it is remembered who owned what before the members changed.
@@ -48,35 +53,37 @@ pub(crate) struct View {
     me: u64,
     zone: u32,
     replicas: usize,
-    placement: Placement,
+    owned: Arc<Ownership>,
     /// Who owned what before, and until when that is of use; the latest first.
-    former: Vec<(Placement, Duration)>,
+    former: Vec<(Arc<Ownership>, Duration)>,
     /// The others, by their keys.
     peers: HashMap<u64, Arc<Peer>>,
 }
 
 impl View {
-    /// The view after `before`, with these members; `peer` gives what is known of one of them.
+    /// The view after `before`, with these members and datasets, of a node that keeps so many replicas; `peer` gives what is
+    /// known of one of them.
     pub(crate) fn after(
         before: &Self,
-        me: u128,
-        replicas: usize,
+        (me, replicas): (u128, usize),
         members: &[Neighbour],
+        contents: &Contents,
         now: Duration,
         mut peer: impl FnMut(&Neighbour) -> Arc<Peer>,
     ) -> Self {
         let member = |one: &Neighbour| Member { key: key(one.id), capacity: one.capacity_bytes, zone: zone(&one.zone) };
         let placement = Placement::new(members.iter().filter(|one| one.owns).map(member));
+        let owned = Arc::new(Ownership::after(&before.owned, placement, contents, replicas));
         let others = members.iter().filter(|one| one.id != me && one.answers);
         let peers = others.map(|one| (key(one.id), peer(one))).collect();
         let mut former = before.former.clone();
-        if placement.members() != before.placement.members() && !before.placement.members().is_empty() {
-            former.insert(0, (before.placement.clone(), now + MEMORY));
+        if owned.differs_from(&before.owned) {
+            former.insert(0, (Arc::clone(&before.owned), now + MEMORY));
         }
         former.retain(|(_, until)| now < *until);
         former.truncate(CHANGES);
         let zone = members.iter().find(|one| one.id == me).map_or(0, |one| zone(&one.zone));
-        Self { me: key(me), zone, replicas: replicas.max(1), placement, former, peers }
+        Self { me: key(me), zone, replicas: replicas.max(1), owned, former, peers }
     }
 
     /// Whether others own something, or did.
@@ -91,7 +98,7 @@ impl View {
 
     /// The part of everything that a member owns, between 0 and 1.
     pub(crate) fn share(&self, id: u128) -> f64 {
-        let members = self.placement.members();
+        let members = self.owned.members();
         let all: u128 = members.iter().map(|member| u128::from(member.capacity)).sum();
         let own = members.iter().find(|member| member.key == key(id)).map_or(0, |member| member.capacity);
         own as f64 / all.max(1) as f64
@@ -103,17 +110,17 @@ impl View {
     }
 
     /// What this node is to a parcel. An owner that does not answer has its work done by the next.
-    pub(crate) fn role(&self, object: FileKey, offset: u64, now: Duration) -> Role {
-        let parcel = parcel(object, offset);
+    pub(crate) fn role(&self, dataset: &str, object: FileKey, offset: u64, now: Duration) -> Role {
+        let (placement, parcel) = (self.owned.of(dataset), parcel(object, offset));
         if self.replicas == 1 {
-            match self.placement.owner(parcel) {
+            match placement.owner(parcel) {
                 None => return Role::Guest,
                 Some(owner) if owner.key == self.me => return Role::Owner,
                 Some(owner) if !self.is_gone(owner.key, now) => return Role::Guest,
                 Some(_) => {}
             }
         }
-        let owners = self.placement.owners(parcel, self.replicas + 2);
+        let owners = placement.owners(parcel, self.replicas + 2);
         match owners.iter().position(|owner| owner.key == self.me) {
             Some(mine) if owners[..mine].iter().all(|owner| self.is_gone(owner.key, now)) => Role::Owner,
             Some(mine) if mine < self.replicas => Role::Spare,
@@ -121,12 +128,12 @@ impl View {
         }
     }
 
-    /// Who is asked for bytes of a parcel, one after the other.
-    pub(crate) fn whom_to_ask(&self, object: FileKey, offset: u64, for_peer: bool, now: Duration) -> Vec<Ask> {
+    /// Who is asked for bytes, one after the other.
+    pub(crate) fn whom_to_ask(&self, wanted: &Wanted, now: Duration) -> Vec<Ask> {
         if self.peers.is_empty() {
             return Vec::new();
         }
-        let parcel = parcel(object, offset);
+        let (dataset, parcel) = (&wanted.dataset[..], parcel(wanted.key, wanted.range.start));
         let mut asks: Vec<Ask> = Vec::new();
         let mut add = |key: u64, manner: Manner| {
             if let Some(peer) = self.peers.get(&key)
@@ -135,10 +142,10 @@ impl View {
                 asks.push((Arc::clone(peer), manner));
             }
         };
-        let owns = self.role(object, offset, now) == Role::Owner;
-        if !owns && !for_peer {
+        let owns = self.role(dataset, wanted.key, wanted.range.start, now) == Role::Owner;
+        if !owns && !wanted.for_peer {
             // Only those before this node in the order of owners: so nobody waits for one who waits for it.
-            let owners = self.placement.owners(parcel, self.replicas + 2);
+            let owners = self.owned.of(dataset).owners(parcel, self.replicas + 2);
             let mine = owners.iter().position(|owner| owner.key == self.me).unwrap_or(owners.len());
             let before = &owners[..mine];
             let near =
@@ -150,23 +157,24 @@ impl View {
             }
         } else if owns {
             let former = self.former.iter().filter(|(_, until)| now < *until);
-            let holders = former.filter_map(|(placement, _)| placement.owner(parcel));
+            let holders = former.filter_map(|(owned, _)| owned.of(dataset).owner(parcel));
             holders.filter(|holder| !self.is_gone(holder.key, now)).for_each(|holder| add(holder.key, Manner::Holder));
         }
         asks
     }
 
-    /// Who owns a parcel first, if that is another node.
-    pub(crate) fn owner(&self, object: FileKey, offset: u64, now: Duration) -> Option<&Arc<Peer>> {
-        let owners = self.placement.owners(parcel(object, offset), self.replicas + 1);
+    /// Who owns what is offered first, if that is another node.
+    pub(crate) fn owner(&self, offered: &Wanted, now: Duration) -> Option<&Arc<Peer>> {
+        let parcel = parcel(offered.key, offered.range.start);
+        let owners = self.owned.of(&offered.dataset).owners(parcel, self.replicas + 1);
         let alive = owners.iter().find(|owner| owner.key == self.me || !self.is_gone(owner.key, now))?;
         self.peers.get(&alive.key)
     }
 
     /// Whether this node owned a parcel before the members changed.
-    pub(crate) fn owned_before(&self, object: FileKey, offset: u64) -> bool {
+    pub(crate) fn owned_before(&self, dataset: &str, object: FileKey, offset: u64) -> bool {
         let parcel = parcel(object, offset);
-        let owners = self.former.iter().flat_map(|(placement, _)| placement.owners(parcel, self.replicas));
+        let owners = self.former.iter().flat_map(|(owned, _)| owned.of(dataset).owners(parcel, self.replicas));
         owners.into_iter().any(|owner| owner.key == self.me)
     }
 

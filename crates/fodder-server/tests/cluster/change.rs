@@ -12,7 +12,7 @@ async fn fill(world: &World, nodes: &[&One]) {
         world.read_all(one).await;
     }
     for one in nodes {
-        let owned = one.owned(world, nodes);
+        let owned = one.owned(world);
         let holds = |path: &&str| {
             let object = one.dataset.snapshot().lookup(path).unwrap();
             one.dataset.residence(object).whole.is_some()
@@ -34,10 +34,10 @@ async fn a_fourth_node_takes_about_a_quarter_from_the_others_and_the_origin_sees
     let fourth = world.node(77, quota_bytes).await;
     let mut four = three.clone();
     // It sees the others before it owns anything, as one that joins does.
-    fourth.peering.set(&three.iter().map(|one| one.me.clone()).collect::<Vec<_>>());
+    fourth.meet(&three.iter().map(|one| one.me.clone()).collect::<Vec<_>>()).await;
     four.push(&fourth);
     introduce(&four).await;
-    let share = fourth.owned(&world, &four).len();
+    let share = fourth.owned(&world).len();
     assert!((15..50).contains(&share), "{share} of 120 now belong to the fourth");
 
     let handed = join_all(three.iter().map(|one| one.peering.hand_over(&one.engine, Offer::OwnedBefore))).await;
@@ -60,7 +60,7 @@ async fn without_any_handing_over_a_new_owner_asks_the_one_before() {
     fill(&world, &two).await;
     world.fetched();
     let third = world.node(77, quota_bytes).await;
-    third.peering.set(&two.iter().map(|one| one.me.clone()).collect::<Vec<_>>());
+    third.meet(&two.iter().map(|one| one.me.clone()).collect::<Vec<_>>()).await;
     introduce(&[two[0], two[1], &third]).await;
     for one in [two[0], &third, two[1]] {
         world.read_all(one).await;
@@ -81,8 +81,7 @@ async fn one_that_drains_hands_over_what_it_alone_holds_and_may_go() {
     let mut members: Vec<Neighbour> = nodes.iter().map(|one| one.me.clone()).collect();
     members[2].owns = false;
     for one in &nodes {
-        one.peering.set(&members);
-        one.engine.peers_changed().await.unwrap();
+        one.meet(&members).await;
     }
     let handed = nodes[2].peering.hand_over(&nodes[2].engine, Offer::All).await;
     assert_eq!(handed.left, 0, "{handed:?}");
@@ -108,8 +107,7 @@ async fn one_that_dies_costs_its_share_and_nothing_else() {
     }
     introduce(&nodes.iter().collect::<Vec<_>>()).await;
     fill(&world, &nodes.iter().collect::<Vec<_>>()).await;
-    let all: Vec<_> = nodes.iter().collect();
-    let lost: Vec<_> = all[4].owned(&world, &all).into_iter().map(str::to_owned).collect();
+    let lost: Vec<_> = nodes[4].owned(&world).into_iter().map(str::to_owned).collect();
     world.fetched();
 
     // Nobody is told: the others find out by themselves.

@@ -58,8 +58,7 @@ async fn what_is_important_to_a_job_at_one_node_is_kept_at_another() {
     let mut ranks = join_all((0..2).map(|rank| Rank::new(&nodes[rank as usize], rank, 2))).await;
     epoch(&mut ranks, 0).await;
     let here = &nodes[1];
-    let missing: Vec<&str> =
-        here.owned(&world, &nodes.iter().collect::<Vec<_>>()).into_iter().filter(|path| !here.holds(path)).collect();
+    let missing: Vec<&str> = here.owned(&world).into_iter().filter(|path| !here.holds(path)).collect();
     assert!(missing.len() >= 12, "there is no room for all, so {} is too few", missing.len());
     // The node that keeps none of these is told nothing; the other one is.
     let important: Vec<&str> = missing[..12].to_vec();

@@ -38,10 +38,9 @@ async fn each_node_brings_in_what_it_owns_and_each_byte_leaves_the_origin_once()
     assert_eq!((done.bytes_there, done.bytes_fetched, done.files_skipped), (world.bytes(), world.bytes(), 0));
     let fetched = world.fetched();
     assert!(fetched.len() == 120 && fetched.values().all(|times| *times == 1), "{fetched:?}");
-    let all: Vec<_> = nodes.iter().collect();
     for (one, told) in nodes.iter().zip(&done.nodes) {
         assert_eq!(told.id, format!("{:032x}", one.me.id));
-        assert_eq!(told.files, one.owned(&world, &all).len() as u64);
+        assert_eq!(told.files, one.owned(&world).len() as u64);
         assert_eq!((told.files_there, told.bytes_there), (told.files, told.bytes));
         assert_eq!(one.held() as u64, told.files, "it holds what it owns, and nothing else");
     }
@@ -127,7 +126,8 @@ async fn the_share_of_a_node_that_goes_meanwhile_is_brought_in_by_the_others() {
     let done = last.unwrap();
     assert!(done.complete, "{done:?}");
     assert_eq!((done.files, done.files_there, done.nodes.len()), (90, 90, 2));
-    assert_eq!(nodes[0].held() + nodes[1].held(), 90);
+    // Some may have another owner now, and still be where they were.
+    assert!(nodes[0].held() + nodes[1].held() >= 90);
     join_all(nodes.into_iter().map(One::end)).await;
 }
 

@@ -3,13 +3,12 @@
 use fodder_core::{
     Dataset, Engine,
     config::{DatasetConfig, EngineConfig, Medium, TierConfig},
-    engine::Source,
-    id::FileKey,
+    engine::{
+        Source,
+        peer::{Peers, Role},
+    },
 };
-use fodder_policy::{
-    Policy,
-    placement::{Member, Parcel, Placement},
-};
+use fodder_policy::Policy;
 use fodder_s3_server::Server;
 use fodder_server::{
     Node, NodeConfig,
@@ -111,19 +110,16 @@ impl World {
         One { engine, dataset, peering, me, node: Some(node), _dir: dir }
     }
 
-    /// So many nodes that know each other, with identities whose shares are about equal: how equal they are for many
-    /// objects is tested with placement itself.
+    /// So many nodes that know each other, called at random.
     pub(crate) async fn nodes(&self, count: usize, quota_bytes: u64) -> Vec<One> {
-        let keys = {
-            let one = self.node(1, quota_bytes).await;
-            let objects = one.dataset.objects();
-            let keys: Vec<_> = one.dataset.snapshot().objects().map(|object| objects.key(object)).collect();
-            one.end().await;
-            keys
-        };
+        let seed: u32 = std::env::var("FODDER_SEED").map_or_else(|_| rand::random(), |text| text.parse().unwrap());
+        println!("names of nodes: FODDER_SEED={seed}");
+        let name = |n: usize| content(u64::from(seed) * 1000 + n as u64 + 1, 16);
+        let mut names: Vec<_> = (0..count).map(|n| u128::from_le_bytes(name(n).try_into().unwrap())).collect();
+        names.sort_unstable();
         let mut nodes = Vec::new();
-        for id in even_ids(&keys, count) {
-            nodes.push(self.node(id, quota_bytes).await);
+        for name in names {
+            nodes.push(self.node(name, quota_bytes).await);
         }
         introduce(&nodes.iter().collect::<Vec<_>>()).await;
         nodes
@@ -158,19 +154,22 @@ impl World {
 
 impl One {
     /// Paths that this node owns among the members it was told of.
-    pub(crate) fn owned<'a>(&self, world: &'a World, members: &[&One]) -> Vec<&'a str> {
-        let placement = placement(&members.iter().map(|one| one.me.id).collect::<Vec<_>>());
+    pub(crate) fn owned<'a>(&self, world: &'a World) -> Vec<&'a str> {
         let (snapshot, objects) = (self.dataset.snapshot(), self.dataset.objects());
-        let owns = |path: &&str| {
-            let key = objects.key(snapshot.lookup(path).unwrap());
-            placement.owner(parcel(key)).unwrap().key == fold(self.me.id)
-        };
+        let key = |path: &str| objects.key(snapshot.lookup(path).unwrap());
+        let owns = |path: &&str| self.peering.role(NAME, key(path), 0) == Role::Owner;
         world.objects.keys().map(String::as_str).filter(owns).collect()
     }
 
     /// Whether an object is whole here.
     pub(crate) fn holds(&self, path: &str) -> bool {
         self.dataset.residence(self.dataset.snapshot().lookup(path).unwrap()).whole.is_some()
+    }
+
+    /// Tells it of these members.
+    pub(crate) async fn meet(&self, members: &[Neighbour]) {
+        self.peering.set(members);
+        self.engine.peers_changed().await.unwrap();
     }
 
     /// How many objects are whole here.
@@ -196,36 +195,8 @@ impl One {
 pub(crate) async fn introduce(nodes: &[&One]) {
     let members: Vec<_> = nodes.iter().map(|one| one.me.clone()).collect();
     for one in nodes {
-        one.peering.set(&members);
-        one.engine.peers_changed().await.unwrap();
+        one.meet(&members).await;
     }
-}
-
-fn fold(id: u128) -> u64 {
-    (id >> 64) as u64 ^ id as u64
-}
-
-fn parcel(key: FileKey) -> Parcel {
-    Parcel { object: u128::from_be_bytes(key.0), number: 0 }
-}
-
-fn placement(ids: &[u128]) -> Placement {
-    Placement::new(ids.iter().map(|id| Member { key: fold(*id), capacity: 1, zone: 0 }))
-}
-
-/// Identities with which nobody owns over five percent more than the mean.
-fn even_ids(keys: &[FileKey], count: usize) -> Vec<u128> {
-    let most = (keys.len() * 105).div_ceil(100 * count);
-    let ids = |seed: u128| -> Vec<u128> { (1..=count as u128).map(|n| seed * 1000 + n).collect() };
-    let is_even = |ids: &Vec<u128>| {
-        let (placement, mut counts) = (placement(ids), HashMap::<u64, usize>::new());
-        keys.iter().all(|key| {
-            let owned = counts.entry(placement.owner(parcel(*key)).unwrap().key).or_default();
-            *owned += 1;
-            *owned <= most
-        })
-    };
-    (1..).map(ids).find(is_even).unwrap()
 }
 
 /// Bytes that differ from object to object and from place to place.

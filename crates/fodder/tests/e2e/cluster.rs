@@ -33,14 +33,12 @@ struct Shape {
     replicas: usize,
     /// How long a node waits for another.
     patience: &'static str,
-    /// Whether the nodes are called so that nobody owns over so many percent of the mean.
-    most_percent: Option<usize>,
 }
 
 impl Default for Shape {
     fn default() -> Self {
         let patience = "800ms";
-        Self { nodes: 3, objects: 120, bytes: BYTES, cache_bytes: 20 << 20, replicas: 1, patience, most_percent: None }
+        Self { nodes: 3, objects: 120, bytes: BYTES, cache_bytes: 20 << 20, replicas: 1, patience }
     }
 }
 
@@ -82,9 +80,7 @@ impl Fleet {
         std::fs::write(dir.path().join("fodder.yaml"), config).unwrap();
         let (addresses, nodes, count) = (Vec::new(), Vec::new(), shape.nodes);
         let mut fleet = Self { dir, server, runtime, contents, shape, nodes, addresses };
-        if let Some(percent) = fleet.shape.most_percent {
-            name::evenly(&fleet, percent);
-        }
+        name::at_random(&fleet);
         (0..count).for_each(|_| fleet.add());
         fleet.agree();
         fleet

@@ -1,13 +1,44 @@
-//! Which part of an object a node brings in, when all nodes of a cluster bring a dataset in together.
+//! What a dataset consists of, for those who divide it; and which part of an object a node brings in, when all nodes of a
+//! cluster bring a dataset in together.
 
-use super::{PARCEL_BYTES, Role};
+use super::{OBJECT_BYTES, PARCEL_BYTES, Role};
 use crate::{
     engine::{Dataset, warm::Share},
-    id::{ObjectSlot, PieceId},
+    id::{FileKey, ObjectSlot, PieceId},
 };
 use std::ops::Range;
 
+/// What is placed together of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// The object's version.
+    pub key: FileKey,
+    /// Where it begins.
+    pub offset: u64,
+    /// What it costs to keep.
+    pub bytes: u64,
+}
+
 impl Dataset {
+    /// Everything that the newest snapshot consists of. None, if that is more than so many.
+    pub fn extents(&self, most: usize) -> Option<Vec<Extent>> {
+        let (snapshot, objects) = (self.snapshot(), self.objects());
+        if snapshot.object_count() as usize > most {
+            return None;
+        }
+        let mut all = Vec::with_capacity(snapshot.object_count() as usize);
+        for object in snapshot.objects() {
+            let (key, size) = (objects.key(object), objects.size(object));
+            for offset in (0..size.max(1)).step_by(PARCEL_BYTES as usize) {
+                if all.len() == most {
+                    return None;
+                }
+                all.push(Extent { key, offset, bytes: (size - offset).min(PARCEL_BYTES) + OBJECT_BYTES });
+            }
+        }
+        Some(all)
+    }
+
     /// The pieces of an object that belong to a share, in runs of neighbours that are of one parcel each.
     pub(in crate::engine) fn runs_of(&self, object: ObjectSlot, share: Share) -> Vec<Range<u32>> {
         let pieces = self.pieces_of(object);

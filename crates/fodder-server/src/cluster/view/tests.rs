@@ -18,7 +18,7 @@ fn new_peer(one: &Neighbour) -> Arc<Peer> {
 }
 
 fn view_of(me: u128, replicas: usize, members: &[Neighbour]) -> View {
-    View::after(&View::default(), me, replicas, members, NOW, new_peer)
+    View::after(&View::default(), (me, replicas), members, &Contents::default(), NOW, new_peer)
 }
 
 fn objects() -> impl Iterator<Item = FileKey> {
@@ -26,7 +26,11 @@ fn objects() -> impl Iterator<Item = FileKey> {
 }
 
 fn asked(view: &View, object: FileKey) -> Vec<(u128, Manner)> {
-    view.whom_to_ask(object, 0, false, NOW).iter().map(|(peer, manner)| (peer.id, *manner)).collect()
+    view.whom_to_ask(&wanted(object, false), NOW).iter().map(|(peer, manner)| (peer.id, *manner)).collect()
+}
+
+fn wanted(key: FileKey, for_peer: bool) -> Wanted {
+    Wanted { dataset: String::new(), path: String::new(), key, object_bytes: 1, range: 0..1, for_peer }
 }
 
 #[test]
@@ -35,7 +39,7 @@ fn each_object_has_one_owner_and_all_others_ask_it_first() {
     let views: Vec<_> = (1..=5).map(|me| view_of(me, 1, &all)).collect();
     let mut owned = [0; 5];
     for object in objects() {
-        let owners: Vec<_> = (0..5).filter(|n| views[*n].role(object, 0, NOW) == Role::Owner).collect();
+        let owners: Vec<_> = (0..5).filter(|n| views[*n].role("", object, 0, NOW) == Role::Owner).collect();
         let [owner] = owners[..] else { panic!("{} owners", owners.len()) };
         owned[owner] += 1;
         for (n, view) in views.iter().enumerate() {
@@ -56,8 +60,8 @@ fn the_next_does_the_work_of_an_owner_that_does_not_answer() {
         (0..3).for_each(|_| dead.failed(Fault::Silence, NOW));
     }
     for object in objects() {
-        let was_owned_by_dead = views[0].role(object, 0, NOW) == Role::Owner;
-        let owners: Vec<_> = (1..4).filter(|n| views[*n].role(object, 0, NOW) == Role::Owner).collect();
+        let was_owned_by_dead = views[0].role("", object, 0, NOW) == Role::Owner;
+        let owners: Vec<_> = (1..4).filter(|n| views[*n].role("", object, 0, NOW) == Role::Owner).collect();
         let [owner] = owners[..] else { panic!("{} owners", owners.len()) };
         for n in (1..4).filter(|n| *n != owner) {
             let (first, manner) = asked(&views[n], object)[0];
@@ -70,18 +74,18 @@ fn the_next_does_the_work_of_an_owner_that_does_not_answer() {
 #[test]
 fn whoever_has_become_an_owner_asks_the_one_before_for_what_it_holds() {
     let before = view_of(4, 1, &members(1..=3));
-    let after = View::after(&before, 4, 1, &members(1..=4), NOW, new_peer);
+    let after = View::after(&before, (4, 1), &members(1..=4), &Contents::default(), NOW, new_peer);
     let mut moved = 0;
     for object in objects() {
         let former = asked(&before, object)[0].0;
-        if after.role(object, 0, NOW) == Role::Owner {
+        if after.role("", object, 0, NOW) == Role::Owner {
             moved += 1;
             assert_eq!(asked(&after, object), [(former, Manner::Holder)]);
-            assert_eq!(after.whom_to_ask(object, 0, true, NOW).len(), 1, "also for a peer");
-            assert!(after.whom_to_ask(object, 0, false, NOW + MEMORY).is_empty(), "not for ever");
+            assert_eq!(after.whom_to_ask(&wanted(object, true), NOW).len(), 1, "also for a peer");
+            assert!(after.whom_to_ask(&wanted(object, false), NOW + MEMORY).is_empty(), "not for ever");
         } else {
             assert_eq!(asked(&after, object)[0], (former, Manner::Owner), "nothing else has moved");
-            assert!(after.whom_to_ask(object, 0, true, NOW).is_empty(), "there is no third hop");
+            assert!(after.whom_to_ask(&wanted(object, true), NOW).is_empty(), "there is no third hop");
         }
     }
     assert!((40..110).contains(&moved), "{moved} of 300 moved to the fourth of four");
@@ -93,7 +97,7 @@ fn replicas_ask_the_owner_and_those_near_one_ask_it_first() {
     all.iter_mut().for_each(|one| one.zone = if one.id % 2 == 0 { "east".into() } else { "west".into() });
     let views: Vec<_> = (1..=6).map(|me| view_of(me, 2, &all)).collect();
     for object in objects() {
-        let roles: Vec<_> = views.iter().map(|view| view.role(object, 0, NOW)).collect();
+        let roles: Vec<_> = views.iter().map(|view| view.role("", object, 0, NOW)).collect();
         let owner = roles.iter().position(|role| *role == Role::Owner).unwrap();
         let spare = roles.iter().position(|role| *role == Role::Spare).unwrap();
         assert_eq!(roles.iter().filter(|role| **role != Role::Guest).count(), 2);
@@ -115,9 +119,9 @@ fn one_that_goes_owns_nothing_and_is_asked_for_what_it_holds() {
     let before = view_of(1, 1, &members(1..=3));
     let mut all = members(1..=3);
     all[2].owns = false;
-    let after = View::after(&before, 1, 1, &all, NOW, new_peer);
+    let after = View::after(&before, (1, 1), &all, &Contents::default(), NOW, new_peer);
     for object in objects().filter(|object| asked(&before, *object).first().is_some_and(|(id, _)| *id == 3)) {
-        match after.role(object, 0, NOW) {
+        match after.role("", object, 0, NOW) {
             Role::Owner => assert_eq!(asked(&after, object), [(3, Manner::Holder)]),
             _ => assert_eq!(asked(&after, object)[0], (2, Manner::Owner)),
         }

@@ -5,11 +5,9 @@ use super::{Fleet, PATIENT, Shape};
 /// All nodes read everything, three times; their caches together are a ninth larger than the dataset.
 fn three_epochs(nodes: usize) {
     let (objects, bytes) = (2000, 128 << 10);
-    // A node pays for its objects: some blocks a file, and 257 directories. What is left of the ninth is for uneven shares.
+    // A node pays for its objects: some blocks a file, and 257 directories. That takes half of the ninth.
     let cache_bytes = objects * bytes * 10 / 9 / nodes;
-    let most_percent = Some(104);
-    let fleet =
-        Fleet::with(Shape { nodes, objects, bytes, cache_bytes, patience: PATIENT, most_percent, ..Shape::default() });
+    let fleet = Fleet::with(Shape { nodes, objects, bytes, cache_bytes, patience: PATIENT, ..Shape::default() });
     fleet.fetched();
     let before = fleet.server.bytes_sent();
     fleet.epoch(1);
