@@ -3,6 +3,7 @@
 //! Calls named `try_…` answer from what is at hand and never wait; None means that the call without it, which may ask the
 //! node, must be made where waiting is allowed. Adapters (`kernel`) translate and decide nothing.
 
+mod ahead;
 mod attribute;
 mod listing;
 mod open;
@@ -19,6 +20,7 @@ use crate::{
     mode::Policy,
     node::{Newest, Node},
 };
+use ahead::{Ahead, Buffers};
 use fodder_api::{
     frames::{ObjectId, ObjectInfo},
     spelling,
@@ -69,6 +71,8 @@ pub(crate) struct FileSystem<N> {
     handles: Mutex<FxHashMap<u64, Arc<Handle>>>,
     directories: Mutex<FxHashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
+    /// Memory for what is read ahead.
+    buffers: Arc<Buffers>,
     /// Where the numbers begin that tell the node which reads belong together: unlike any other mount's.
     first_reader: u64,
 }
@@ -84,6 +88,8 @@ struct Handle {
     asked: AtomicU64,
     /// What came with the last of them and was not asked for yet.
     rest: Mutex<Rest>,
+    /// What its reader comes to.
+    ahead: Arc<Ahead>,
 }
 
 /// What the kernel should look at again because the dataset changed.
@@ -109,6 +115,7 @@ impl<N: Node> FileSystem<N> {
             handles: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
+            buffers: Arc::default(),
             first_reader: RandomState::new().build_hasher().finish(),
             node,
             settings,

@@ -121,10 +121,21 @@ impl<N: Node> Handler<N> {
         }
     }
 
-    fn read<R: Reply>(&self, ino: u64, handle: u64, offset: u64, size: u32, mut reply: R) {
+    fn read<R: Reply>(&self, ino: u64, handle: u64, offset: u64, size: u32, reply: R) {
         let handle = (!self.fs.settings().immutable).then_some(handle);
         let file = FileRef { ino, handle };
         let size = size.min(MAX_READ_BYTES as u32);
+        let (kept, errands) = self.fs.begin_read(file, offset, size);
+        match kept {
+            Some(kept) => reply.data(&kept),
+            None => self.read_now(file, offset, size, reply),
+        }
+        for errand in errands {
+            self.later(move |fs| fs.bring(errand));
+        }
+    }
+
+    fn read_now<R: Reply>(&self, file: FileRef, offset: u64, size: u32, mut reply: R) {
         let room = &mut reply;
         match self.fs.try_read(file, offset, size, move |bytes| room.room(bytes)) {
             Some(Ok(bytes)) => reply.done(bytes),

@@ -89,6 +89,8 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn lease(&self, object: ObjectId) -> Result<Option<Content>>;
     /// Gives `take` the bytes of a part, all at once.
     fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()>;
+    /// Fills a buffer with a part from the cache, if all of it is there or on its way there: whether it was. Fetches nothing.
+    fn read_shown(&self, object: ObjectId, part: Part, buffer: &mut [u8]) -> Result<bool>;
     /// What is known of an object.
     fn describe(&self, object: ObjectId) -> Result<Description>;
     /// The newest snapshot, without waiting for a node that is away.

@@ -29,6 +29,8 @@ const OBJECT_STREAMS: usize = 16;
 const OBJECTS_AHEAD: (u64, u64) = (4, 64);
 /// How many blocks ahead of a reader are brought in at first.
 const BLOCKS_AHEAD: u64 = 4;
+/// A first read of so many bytes is the beginning of a stream.
+const BOLD_BYTES: u64 = 512 << 10;
 /// Reads that begin within so many times their length of where a stream ends go on from it.
 const SLACK: u64 = 4;
 
@@ -103,12 +105,13 @@ impl Readahead {
             most,
             slack: SLACK,
             least: piece_bytes / u64::from(Rent::MOST_BYTES_A_BYTE),
+            bold: BOLD_BYTES,
         };
         let (first, most) = OBJECTS_AHEAD;
         Self {
             widths,
             readers: FxHashMap::default(),
-            objects: Line::new(Widths { grid: 1, first, most, slack: 1, least: 0 }, OBJECT_STREAMS),
+            objects: Line::new(Widths { grid: 1, first, most, slack: 1, least: 0, bold: u64::MAX }, OBJECT_STREAMS),
             expected: Expected::default(),
             now: 0,
         }
@@ -131,7 +134,8 @@ impl Readahead {
         reader.read(access, self.now)
     }
 
-    /// A reader looks past the end of its object, `bytes` far into this one, which comes next. What to bring in of it now.
+    /// A reader looks past the end of its object, `bytes` far into this one, which comes next. What to bring in of it now. With
+    /// no bytes it is only remembered who may come.
     pub fn expect(&mut self, reader: ReaderId, object: u32, bytes: u64, object_bytes: u64) -> Range<u64> {
         // Whoever looks into the next object has come to its own, and nobody is expected there any more.
         self.expected.arrived(reader);

@@ -154,10 +154,15 @@ impl Dataset {
         let Some(mut place) = snapshot.place_of(ObjectSlot(reader.object)) else { return };
         let mut wishes = Vec::new();
         let mut machine = self.lookahead.machine.lock();
-        while bytes > 0 && machine.wants_object(place + 1) {
+        while bytes > 0 {
             place += 1;
             let Some(object) = snapshot.object_at(place) else { break };
             let size = objects.size(object);
+            if !machine.wants_object(place) {
+                // Nothing is brought in of it; but if the reader comes, it goes on as it ended.
+                machine.expect(reader, object.0, 0, size);
+                break;
+            }
             let range = machine.expect(reader, object.0, bytes, size);
             wishes.extend(split(range).map(|range| Wish::Next { object, range }));
             bytes = bytes.saturating_sub(size);
@@ -312,7 +317,10 @@ impl Dataset {
                     let run = next..next + count;
                     self.guessed.made(run.clone().map(|piece| (piece, u64::from(self.piece_len(PieceId(piece))))));
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
+                    // What goes to a shelf is soon out of memory; what is staged is held for long.
+                    let shelved = keeps.iter().all(|keep| matches!(keep, Some(Keep::Shelf(..))));
+                    let receive = if shelved { Receive::InPlace } else { Receive::Gathered };
+                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), receive);
                     self.await_guess(waiter, run, Arc::clone(&slot));
                     next += count;
                 }

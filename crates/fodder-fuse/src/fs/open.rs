@@ -1,6 +1,10 @@
 //! Opening, reading and closing files: where the bytes come from.
 
-use super::{FileSystem, Handle, Result, told};
+use super::{
+    FileSystem, Handle, Result,
+    ahead::{Claim, Kept, Look},
+    told,
+};
 use crate::{
     backing::Backing,
     error::Errno,
@@ -13,6 +17,8 @@ use parking_lot::Mutex;
 use rustix::io::ReadWriteFlags;
 use std::{
     io::IoSliceMut,
+    iter,
+    ops::Range,
     os::unix::fs::FileExt,
     sync::{
         Arc,
@@ -39,6 +45,14 @@ pub(crate) struct Opened {
 pub(crate) struct FileRef {
     pub(crate) ino: u64,
     pub(crate) handle: Option<u64>,
+}
+
+/// Something to read ahead in an open file.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    file: FileRef,
+    open: Arc<Handle>,
+    claim: Claim,
 }
 
 struct Reading {
@@ -129,7 +143,14 @@ impl<N: Node> FileSystem<N> {
 
     fn opened(&self, ino: u64, object: ObjectInfo, mode: Mode<Backing>, whole: Option<Arc<Backing>>) -> Opened {
         let handle = self.new_handle();
-        let open = Handle { ino, object, whole: Mutex::new(whole), asked: AtomicU64::new(0), rest: Mutex::default() };
+        let open = Handle {
+            ino,
+            object,
+            whole: Mutex::new(whole),
+            asked: AtomicU64::new(0),
+            rest: Mutex::default(),
+            ahead: Arc::default(),
+        };
         self.handles.lock().insert(handle, Arc::new(open));
         Opened { handle, mode }
     }
@@ -145,6 +166,35 @@ impl<N: Node> FileSystem<N> {
         // A file is closed and its number given back without holding up others.
         drop(inodes);
         drop(last);
+    }
+
+    /// A read begins. Its bytes if they were read ahead; what should be read ahead now, by [`Self::bring`].
+    pub(crate) fn begin_read(&self, file: FileRef, offset: u64, length: u32) -> (Option<Kept>, Vec<Errand>) {
+        let Ok(Reading { object, whole: None, open: Some(open) }) = self.reading(file) else {
+            return Default::default();
+        };
+        let range = offset..(offset + u64::from(length)).min(object.size);
+        if range.is_empty() {
+            return Default::default();
+        }
+        let kept = match open.ahead.read(&range) {
+            Look::Here(kept) => Some(kept),
+            Look::Coming | Look::Absent => None,
+        };
+        let claims = iter::from_fn(|| open.ahead.claim(&range, GRAIN_BYTES, object.size, &self.buffers));
+        let errands = claims.map(|claim| Errand { file, open: Arc::clone(&open), claim });
+        (kept, errands.collect())
+    }
+
+    /// Reads ahead what is in the cache, or on its way there. May wait, but fetches nothing.
+    pub(crate) fn bring(&self, errand: Errand) {
+        let Errand { file, open, mut claim } = errand;
+        let Range { start, end } = claim.range;
+        let part = Part { offset: start, length: end - start, reader: self.reader(file.handle) };
+        if self.node.read_shown(open.object.id, part, claim.room()).is_ok_and(|read| read) {
+            claim.came();
+            self.look_again(file.ino, &open.object, &open);
+        }
     }
 
     /// Reads a range, into the room that `room` makes for it, if its bytes are in memory: how many; None if the call that
@@ -188,6 +238,9 @@ impl<N: Node> FileSystem<N> {
                 tracing::warn!(%error, "a cache file cannot be read");
             }
             return reply(read.map(|()| &*buffer).map_err(|_| Errno::Io));
+        }
+        if let Some(kept) = open.as_ref().and_then(|open| open.ahead.wait(&(offset..offset + length))) {
+            return reply(Ok(&kept));
         }
         let mut answered = false;
         let asked = (offset + length).next_multiple_of(GRAIN_BYTES).min(object.size) - offset;

@@ -349,3 +349,32 @@ fn it_is_as_large_as_the_dataset() {
     let size = fs.size();
     assert_eq!((size.files, size.blocks, size.block_bytes, size.longest_name), (2, 2, 4096, 255));
 }
+
+#[test]
+fn who_reads_a_large_file_in_order_finds_the_next_part_read_before_it_asks() {
+    const PART: u32 = 128 << 10;
+    let bytes: Vec<u8> = (0..20 * PART + 5000).map(|n| (n % 251) as u8).collect();
+    let (fs, _) = small([("large", bytes.clone())]);
+    let ino = find(&fs, "large").unwrap().ino;
+    let handle = fs.open(ino).unwrap().handle;
+    let file = FileRef { ino, handle: Some(handle) };
+    let mut found = 0;
+    for offset in (0..bytes.len() as u64).step_by(PART as usize) {
+        let want = &bytes[offset as usize..bytes.len().min((offset + u64::from(PART)) as usize)];
+        let (kept, errands) = fs.begin_read(file, offset, PART);
+        // Whoever has a part on its way finds it, however late it comes.
+        errands.into_iter().for_each(|errand| fs.bring(errand));
+        match kept {
+            Some(kept) => {
+                found += 1;
+                assert_eq!(&*kept, want);
+            }
+            None => assert_eq!(read(&fs, ino, handle, offset, PART).unwrap(), want),
+        }
+    }
+    assert_eq!(found, 19, "all but the first two");
+    let (reads, (kept, errands)) = (fs.node.reads.load(Relaxed), fs.begin_read(file, 77, 1000));
+    assert!(kept.is_none() && errands.is_empty(), "a jump");
+    assert_eq!(reads, 2);
+    assert!(fs.begin_read(file, u64::from(PART) * 30, 1000).0.is_none(), "past the end");
+}

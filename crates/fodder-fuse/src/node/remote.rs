@@ -208,6 +208,14 @@ impl Node for Remote {
         })
     }
 
+    fn read_shown(&self, object: ObjectId, part: Part, buffer: &mut [u8]) -> Result<bool> {
+        let Part { offset, reader, .. } = part;
+        self.ask(Duration::ZERO, |link| {
+            let can = link.client.shows_files();
+            Ok(can && link.client.read_shown(link.handle, object, offset, reader, buffer)?)
+        })
+    }
+
     fn describe(&self, object: ObjectId) -> Result<Description> {
         let (cached_bytes, tier, version) =
             self.ask(self.patience, |link| link.client.describe(link.handle, object))?;

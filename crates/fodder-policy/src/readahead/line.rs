@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 /// So many times what a stream has read may lie ahead of it: who has read little is not trusted with much.
-const TRUST: u64 = 4;
+const TRUST: u64 = 8;
+/// So many times as far a stream looks when its reader had to wait for what was proposed.
+const GROWTH: u64 = 4;
 /// A stream outlives a read that nothing followed by so many events.
 const HEAD_START: u64 = 256;
 
@@ -21,6 +23,8 @@ pub(super) struct Widths {
     pub(super) slack: u64,
     /// What a stream must have read to be more than chance: a page at a time, a small record is several reads.
     pub(super) least: u64,
+    /// A first read of so much, where the line begins, will go on: nobody looks at a header with that.
+    pub(super) bold: u64,
 }
 
 /// Reads that follow each other.
@@ -32,7 +36,7 @@ pub(super) struct Stream {
     steps: u32,
     /// All before this was proposed.
     proposed: u64,
-    /// How far ahead to look; doubles when the reader has to wait for what was proposed.
+    /// How far ahead to look; grows when the reader has to wait for what was proposed.
     width: u64,
     /// What was read before it on the line that it goes on from: trusted like what it read itself.
     credit: u64,
@@ -79,7 +83,7 @@ impl Stream {
         self.read = self.read.start.min(range.start)..self.read.end.max(range.end);
         // Who asks for the same again has not come to the end of what was proposed.
         if moves && waits && self.proposed > range.start && self.is_sure(widths) {
-            self.width = (self.width * 2).min(widths.most);
+            self.width = (self.width * GROWTH).min(widths.most);
         }
     }
 
@@ -133,8 +137,8 @@ impl Line {
         self.streams.iter().max_by_key(|stream| stream.last_read)
     }
 
-    /// A read that goes on from another, here or on the line before: the stream it belongs to. None if it begins one,
-    /// which is remembered.
+    /// A read that goes on from another, here or on the line before, or that surely will: the stream it belongs to. None if
+    /// it begins one, which is remembered.
     pub(super) fn read(&mut self, range: &Range<u64>, waits: bool, now: u64) -> Option<usize> {
         let belongs = |n: &usize| self.streams[*n].takes(range, &self.widths);
         let nearest =
@@ -149,17 +153,18 @@ impl Line {
             let least = (0..self.streams.len()).min_by_key(|n| worth(&self.streams[*n]));
             least.map(|least| self.streams.swap_remove(least));
         }
-        let goes_on = self.head.take_if(|_| range.start == 0);
-        let head = goes_on.unwrap_or(Head { proposed: 0, width: self.widths.first, credit: 0 });
+        let head = self.head.take_if(|_| range.start == 0);
+        let goes_on = head.is_some() || range.start == 0 && range.end >= self.widths.bold;
+        let head = head.unwrap_or(Head { proposed: 0, width: self.widths.first, credit: 0 });
         self.streams.push(Stream {
             read: range.clone(),
-            steps: u32::from(goes_on.is_some()),
+            steps: u32::from(goes_on),
             proposed: range.end.max(head.proposed),
             width: head.width,
             credit: head.credit,
             last_read: now,
         });
-        goes_on.map(|_| self.streams.len() - 1)
+        goes_on.then(|| self.streams.len() - 1)
     }
 
     /// A stream by its number.
