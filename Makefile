@@ -45,6 +45,7 @@ lint:
 bench:
 	@tools/setup --venv --deb redis-server=redis-server --deb fuse3=fusermount3 --deb rclone=rclone --deb s3fs=s3fs --deb iperf3=iperf3 --deb iproute2=ip
 	@tools/torch
+	@tools/mountpoint
 	PYO3_BUILD_EXTENSION_MODULE=1 $(CARGO) build --release --locked --package fodder --package fodder-bench \
 		--package fodder-python
 	target/release/fodder-bench all

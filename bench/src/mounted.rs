@@ -1,4 +1,5 @@
-//! Directories that other programs mount from the same S3 server: rclone and s3fs, as Debian has them.
+//! Directories that other programs mount from the same S3 server: rclone and s3fs as Debian has them, and Mountpoint for Amazon
+//! S3 where it was built (`bench/mountpoint`).
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -22,6 +23,8 @@ pub(crate) enum Peer {
     Rclone,
     /// `s3fs`, with its cache of files, kept by the kernel too.
     S3fs,
+    /// Mountpoint for Amazon S3, with its cache on disk.
+    Mountpoint,
 }
 
 /// A peer's mount; unmounted when dropped.
@@ -32,14 +35,23 @@ pub(crate) struct Mounted {
 }
 
 impl Peer {
-    /// Every peer.
-    pub(crate) const ALL: [Self; 2] = [Self::Rclone, Self::S3fs];
+    /// Every peer that is here.
+    pub(crate) fn all() -> Result<Vec<Self>> {
+        let mut all = vec![Self::Rclone, Self::S3fs];
+        if mountpoint_program()?.exists() {
+            all.push(Self::Mountpoint);
+        } else {
+            eprintln!("  mountpoint-s3-fs is left out: `make bench` builds it");
+        }
+        Ok(all)
+    }
 
     /// How it is called.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rclone => "rclone",
             Self::S3fs => "s3fs",
+            Self::Mountpoint => "mountpoint",
         }
     }
 
@@ -50,6 +62,11 @@ impl Peer {
         let mut command = match self {
             Self::Rclone => rclone(endpoint, dir, cache),
             Self::S3fs => s3fs(endpoint, dir, cache)?,
+            Self::Mountpoint => {
+                let mut command = Command::new(mountpoint_program()?);
+                command.args([BUCKET, endpoint]).arg(dir).arg(cache);
+                command
+            }
         };
         // What is set for other tools of S3 on this machine is not meant for a server on loopback.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"AWS_")) {
@@ -61,6 +78,13 @@ impl Peer {
         mounted.wait().with_context(|| format!("{} did not mount", self.name()))?;
         Ok(mounted)
     }
+}
+
+/// Built into a directory of its own, beside that of this program.
+fn mountpoint_program() -> Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let target = here.ancestors().nth(2).context("a program is built below a directory")?;
+    Ok(target.join("mountpoint/release/fodder-bench-mountpoint"))
 }
 
 fn rclone(endpoint: &str, dir: &Path, cache: &Path) -> Command {

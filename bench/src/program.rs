@@ -82,10 +82,22 @@ impl Node {
         run(["warm", "bench", "--json", "--addr", &self.socket]).map(drop)
     }
 
+    /// What it says of its dataset.
+    fn status(&self) -> Result<serde_json::Value> {
+        let status: serde_json::Value = serde_json::from_str(&run(["status", "--json", "--addr", &self.socket])?)?;
+        Ok(status["datasets"][0].clone())
+    }
+
     /// One of the counts of its dataset.
     pub(crate) fn count(&self, name: &str) -> Result<u64> {
-        let status: serde_json::Value = serde_json::from_str(&run(["status", "--json", "--addr", &self.socket])?)?;
-        status["datasets"][0]["stats"][name].as_u64().with_context(|| format!("a node does not count {name}"))
+        self.status()?["stats"][name].as_u64().with_context(|| format!("a node does not count {name}"))
+    }
+
+    /// Whether every piece of its dataset is in its own cache.
+    pub(crate) fn holds_everything(&self) -> Result<bool> {
+        let status = self.status()?;
+        let number = |name: &str| status[name].as_u64().with_context(|| format!("a node does not say {name}"));
+        Ok(number("cached_pieces")? == number("pieces")?)
     }
 
     /// Mounts its dataset.

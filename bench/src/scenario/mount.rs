@@ -73,7 +73,8 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
                 continue;
             }
         };
-        lines.extend(way.measure(way.name, &mount, &native, setting)?);
+        let duration = setting.choose("6s", "400ms");
+        lines.extend(way.measure(way.name, &mount, &native, duration)?);
     }
     lines.extend(small_pages(&native, setting)?);
     Ok(lines)
@@ -96,6 +97,9 @@ fn small_pages(native: &Path, setting: &Setting) -> Result<Vec<Line>> {
     let dir = tempfile::Builder::new().prefix("fodder-bench-").tempdir_in(memory)?;
     write_both(dir.path(), setting)?;
     let mut lines = Vec::new();
+    for part in ["small", "large"] {
+        warm_both(part, dir.path(), native)?;
+    }
     for readers in ["1", "8"] {
         for (part, what, unit, options) in [
             ("small", "100 KiB files", "op/s", ["--small", "--random", "--chunk", "128KiB"].as_slice()),
@@ -112,18 +116,19 @@ fn small_pages(native: &Path, setting: &Setting) -> Result<Vec<Line>> {
 }
 
 impl Way {
-    /// The table; each line begins with a name.
-    fn measure(&self, name: &str, mount: &Mount, native: &Path, setting: &Setting) -> Result<Vec<Line>> {
+    /// The table; each line begins with a name and takes so long.
+    fn measure(&self, name: &str, mount: &Mount, native: &Path, duration: &str) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
         let read = |part: &str, what: &str, options: &[&str], readers: u32| {
             let readers = readers.to_string();
             let options = [options, &["--readers", &readers]].concat();
-            let reading = Reading { part, options: &options, duration: setting.choose("6s", "400ms") };
+            let reading = Reading { part, options: &options, duration };
             let speeds = reading.compare(mount.dir(), native)?;
             let plural = if readers == "1" { "" } else { "s" };
             anyhow::Ok((format!("{name}: {what}, {readers} reader{plural}"), speeds))
         };
         if let Some((large, random)) = self.large {
+            warm_both("large", mount.dir(), native)?;
             for readers in [1, 8, 32] {
                 let (what, speeds) = read("large", "sequential 4 MiB", &[], readers)?;
                 lines.push(speeds.line(what, "GB/s", NATIVE, Target::AtLeast(large)));
@@ -134,6 +139,7 @@ impl Way {
                 lines.push(speeds.line(what, "GB/s", NATIVE, Target::AtLeast(self.mapped)));
             }
         }
+        warm_both("small", mount.dir(), native)?;
         for (readers, target) in [1, 8].into_iter().zip(self.small) {
             let options = &["--small", "--random", "--chunk", "128KiB"];
             let (what, speeds) = read("small", "100 KiB files", options, readers)?;
@@ -141,6 +147,12 @@ impl Way {
         }
         Ok(lines)
     }
+}
+
+/// Reads a part of both directories once, so that all of it is warm.
+pub(super) fn warm_both(part: &str, ours: &Path, theirs: &Path) -> Result<()> {
+    read_all(&ours.join(part), 2)?;
+    read_all(&theirs.join(part), 2).map(drop)
 }
 
 /// One comparison of two directories.
@@ -158,11 +170,9 @@ pub(super) struct Speeds {
 }
 
 impl Reading<'_> {
-    /// Reads everything once, so that all of it is warm, and then both in turns.
+    /// Reads both in turns.
     pub(super) fn compare(&self, ours: &Path, theirs: &Path) -> Result<Speeds> {
         let (ours, theirs) = (ours.join(self.part), theirs.join(self.part));
-        read_all(&ours, 2)?;
-        read_all(&theirs, 2)?;
         let (ours, theirs) = (ours.to_string_lossy(), theirs.to_string_lossy());
         let fixed = ["bench", "read", "--json", "--duration", self.duration, "--dir", &ours, "--against", &theirs];
         let report: serde_json::Value = serde_json::from_str(&program::run(fixed.iter().chain(self.options))?)?;

@@ -1,6 +1,9 @@
 //! Fodder's mount beside those of others, all from the same S3 server: cold, each with an empty cache, and cached.
 
-use super::{Setting, mount::Reading};
+use super::{
+    Setting,
+    mount::{Reading, warm_both},
+};
 use crate::{
     epoch::read_all,
     fixture,
@@ -23,7 +26,7 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     super::mount::write_large(&data.join("large"), 2, setting.choose(256, 8))?;
     let runtime = tokio::runtime::Runtime::new()?;
     let server = runtime.block_on(Server::start_dir("127.0.0.1:0", &data))?;
-    let arena = Arena { workspace: workspace.path(), endpoint: server.endpoint() };
+    let arena = Arena { workspace: workspace.path(), endpoint: server.endpoint(), peers: Peer::all()? };
     let mut lines = arena.cold(setting.choose(3, 1))?;
     lines.extend(arena.cached(setting)?);
     Ok(lines)
@@ -33,6 +36,7 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
 struct Arena<'a> {
     workspace: &'a Path,
     endpoint: String,
+    peers: Vec<Peer>,
 }
 
 impl Arena<'_> {
@@ -54,7 +58,7 @@ impl Arena<'_> {
             }
             drop((mount, node));
             fs::remove_dir_all(self.workspace.join(format!("cache-{name}")))?;
-            for peer in Peer::ALL {
+            for &peer in &self.peers {
                 let name = format!("{}-{round}", peer.name());
                 let (dir, cache) = (self.workspace.join(&name), self.workspace.join(format!("cache-{name}")));
                 let mounted = peer.mount(&self.endpoint, &dir, &cache)?;
@@ -69,7 +73,8 @@ impl Arena<'_> {
             let (ours, theirs) = (&speeds[&(what, "fodder")], &speeds[&(what, peer.name())]);
             Line::of_rounds(format!("cold, {what}"), "MB/s", ours, peer.name(), theirs, Target::AtLeast(1.0))
         };
-        Ok(PARTS.iter().flat_map(|(what, ..)| Peer::ALL.map(|peer| line(what, peer))).collect())
+        let each = |what: &'static str| self.peers.iter().map(move |&peer| (what, peer));
+        Ok(PARTS.iter().flat_map(|(what, ..)| each(what)).map(|(what, peer)| line(what, peer)).collect())
     }
 
     /// Against each peer in turns, after both have read everything.
@@ -77,7 +82,7 @@ impl Arena<'_> {
         let (node, mount) = self.fodder("fodder")?;
         node.warm()?;
         let mut lines = Vec::new();
-        for peer in Peer::ALL {
+        for &peer in &self.peers {
             let dir = self.workspace.join(peer.name());
             let cache = self.workspace.join(format!("cache-{}", peer.name()));
             let mounted = peer.mount(&self.endpoint, &dir, &cache)?;
@@ -89,6 +94,7 @@ impl Arena<'_> {
                 ("100 KiB files, 8 readers", "small", &["--readers", "8", "--small"], "op/s"),
             ] {
                 let reading = Reading { part, options, duration: setting.choose("4s", "400ms") };
+                warm_both(part, mount.dir(), mounted.dir())?;
                 let speeds = reading.compare(mount.dir(), mounted.dir())?;
                 lines.push(speeds.line(format!("cached, {what}"), unit, peer.name(), Target::AtLeast(1.0)));
             }

@@ -100,7 +100,7 @@ pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
     BadFrame, BatchHead, EntriesHead, Entry, Flags, Give, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, LinkInfo,
     MetHead, ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, PartHead, ReplyHead, Request, RequestHead,
-    TargetRef, checksum,
+    RunningChecksum, TargetRef, checksum,
 };
 pub use lease::{Lease, LeaseCache, Leased};
 pub use socket::{Socket, ask_on_signal};

@@ -1,8 +1,9 @@
 //! The table of the mount on one of three nodes: once where the data fits into each node's cache, so that the node comes to
 //! hold all of it, and once where only the three together hold it, so that most reads come from the others.
 
-use super::{WAYS, write_both};
+use super::{SMALL_BYTES, WAYS, warm_both, write_large};
 use crate::{
+    fixture,
     outcome::{Line, Target},
     program::Node,
     scenario::Setting,
@@ -23,25 +24,40 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(in crate::scenario) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let workspace = setting.workspace()?;
     let native = workspace.path().join("native");
-    write_both(&native, setting)?;
-    // 2 GB of data, and 36 MB at a glimpse.
-    let (whole, half) = (setting.choose(8 << 30, 256 << 20), setting.choose(3 << 29, 28 << 20));
+    fixture::write_files(&native.join("small"), setting.choose(5_000, 200), SMALL_BYTES)?;
+    write_large(&native.join("large"), setting.choose(16, 2), setting.choose(32, 8))?;
+    // 1 GB of data, and 36 MB at a glimpse.
+    let (whole, half) = (setting.choose(4 << 30, 256 << 20), setting.choose(512 << 20, 28 << 20));
     let mut lines = smaller(&workspace.path().join("smaller"), &native, whole, setting)?;
     lines.extend(larger(&workspace.path().join("larger"), &native, half, setting)?);
     Ok(lines)
 }
 
+/// How long each line takes.
+fn duration(setting: &Setting) -> &'static str {
+    setting.choose("4s", "400ms")
+}
+
 fn smaller(dir: &Path, native: &Path, cache_bytes: u64, setting: &Setting) -> Result<Vec<Line>> {
     let nodes = start(dir, native, cache_bytes)?;
     let mount = nodes[0].mount(&dir.join("mount"), WAYS[0].options)?;
-    WAYS[0].measure("smaller", &mount, native, setting)
+    // Whatever is read stays here: the first epoch brings copies of all that the others own.
+    for part in ["large", "small"] {
+        warm_both(part, mount.dir(), native)?;
+    }
+    let began = Instant::now();
+    while !nodes[0].holds_everything()? {
+        ensure!(began.elapsed() < PATIENCE, "a node does not come to hold what was read through it");
+        thread::sleep(Duration::from_millis(100));
+    }
+    WAYS[0].measure("smaller", &mount, native, duration(setting))
 }
 
 /// What is not held here cannot be read by the kernel alone: nothing is promised but that it is measured.
 fn larger(dir: &Path, native: &Path, cache_bytes: u64, setting: &Setting) -> Result<Vec<Line>> {
     let nodes = start(dir, native, cache_bytes)?;
     let mount = nodes[0].mount(&dir.join("mount"), WAYS[0].options)?;
-    let mut lines = WAYS[0].measure("larger", &mount, native, setting)?;
+    let mut lines = WAYS[0].measure("larger", &mount, native, duration(setting))?;
     lines.iter_mut().for_each(|line| line.target = Target::Context);
     let (peers, origin) = (nodes[0].count("bytes_from_peers")?, nodes[0].count("bytes_from_origin")?);
     let (peers, origin) = (peers as f64 / 1e6, origin as f64 / 1e6);

@@ -7,7 +7,7 @@ mod request;
 
 pub(super) use request::{pack, pack_objects};
 pub use {
-    give::{Give, MetHead, PartHead, checksum},
+    give::{Give, MetHead, PartHead, RunningChecksum, checksum},
     object::{EntriesHead, Entry, LinkInfo, ObjectId, ObjectInfo},
     reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, ReplyHead},
     request::{Ids, ObjectIds, Request, RequestHead, TargetRef},

@@ -124,3 +124,26 @@ impl MetHead {
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
+
+/// The same [`checksum`] of bytes that come bit by bit.
+#[derive(Debug)]
+pub struct RunningChecksum(crc_fast::Digest);
+
+impl RunningChecksum {
+    /// Of the first bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        digest.update(bytes);
+        Self(digest)
+    }
+
+    /// More bytes have come.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Of all that came.
+    pub fn value(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}

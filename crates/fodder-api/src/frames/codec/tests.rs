@@ -121,6 +121,16 @@ proptest! {
     }
 
     #[test]
+    fn bytes_that_come_bit_by_bit_have_the_checksum_of_all_of_them(
+        bytes in proptest::collection::vec(any::<u8>(), 0..5000), first in 0usize..5000, step in 1usize..5000,
+    ) {
+        let (had, rest) = bytes.split_at(first.min(bytes.len()));
+        let mut running = RunningChecksum::of(had);
+        rest.chunks(step).for_each(|chunk| running.add(chunk));
+        prop_assert_eq!(running.value(), checksum(&bytes));
+    }
+
+    #[test]
     fn arbitrary_bytes_are_never_more_than_an_error(
         bytes in proptest::collection::vec(any::<u8>(), 0..5000), op: u8, head: [u8; 16], hello: [u8; 8],
     ) {

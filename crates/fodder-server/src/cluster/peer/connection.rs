@@ -13,7 +13,7 @@ use super::{
 use bytes::{Buf, Bytes, BytesMut};
 use fodder_api::{
     frames::{
-        GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, TELLS_SINCE, checksum,
+        GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, RunningChecksum, TELLS_SINCE,
     },
     v1::{ErrorCode, PeerReply},
 };
@@ -192,15 +192,19 @@ impl Connection {
         let end = Instant::now() + limit + Duration::from_secs_f64(bytes.len() as f64 / MIN_BYTES_A_SECOND);
         let (had, mut rest) = bytes.split_at_mut(self.received.len().min(bytes.len()));
         self.received.copy_to_slice(had);
+        let mut sum = RunningChecksum::of(had);
         while !rest.is_empty() {
             let until = end.min(Instant::now() + limit);
             let late = |_| Failure::Late("it stopped in the middle of an answer".into());
-            match timeout_at(until, self.stream.read(rest)).await.map_err(late)?? {
+            let count = match timeout_at(until, self.stream.read(rest)).await.map_err(late)?? {
                 0 => return Err(Failure::Silent("it ended the connection".into())),
-                count => rest = &mut rest[count..],
-            }
+                count => count,
+            };
+            // While they are still in the processor's cache.
+            sum.add(&rest[..count]);
+            rest = &mut rest[count..];
         }
-        Ok(checksum(bytes) == head.crc)
+        Ok(sum.value() == head.crc)
     }
 
     async fn send(&mut self, request: Request<'_>) -> Result<(), Failure> {
