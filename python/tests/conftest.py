@@ -177,13 +177,13 @@ def cluster(serve, data, tmp_path):
             join = ",".join(node.tcp for node in nodes) or "127.0.0.1:1"
             nodes.append(serve(str(data.folder), "--name", "pets", "--join", join, "--token-file", str(token)))
         for node in nodes:
-            wait_for("all nodes to see each other", lambda node=node: _serving(node) == count)
+            wait_for("all nodes to see each other", lambda node=node: serving(node) == count)
         return nodes
 
     return start
 
 
-def _serving(node: ServedNode) -> int:
+def serving(node: ServedNode) -> int:
     command = [_program.find(), "cluster", "status", "--json", "--addr", node.tcp]
     status = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return sum(member["state"] == "serving" for member in status["members"])

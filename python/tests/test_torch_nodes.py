@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fodder
 import pytest
-from conftest import wait_for
+from conftest import serving, wait_for
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -12,10 +12,13 @@ import fodder.torch as ft  # noqa: E402
 from test_torch_loader import MODES, ids_in, loader_of  # noqa: E402
 
 
+def jobs_of(node):
+    return fodder.connect(node.tcp).dataset("pets").jobs()
+
+
 def is_exact(node, name, items):
     """Whether a node has closed an epoch of a job, in which every item was consumed once."""
-    jobs = fodder.connect(node.tcp).dataset("pets").jobs()
-    last = [job["last"] for job in jobs if job["name"] == name and job["last"] is not None]
+    last = [job["last"] for job in jobs_of(node) if job["name"] == name and job["last"] is not None]
     counts = ("consumed", "duplicates", "omissions")
     return [tuple(audit[count] for count in counts) for audit in last] == [(items, 0, 0)]
 
@@ -65,6 +68,29 @@ def test_ranks_at_three_nodes_share_an_epoch_though_one_of_the_nodes_is_killed(c
         wait_for("the epoch to be closed", lambda node=node: is_exact(node, "ranks", len(data)))
     for loader in ranks:
         loader.close()
+
+
+@pytest.mark.parametrize("mode", MODES[:2], ids=lambda mode: type(mode).__name__.lower())
+def test_nodes_are_restarted_one_after_the_other_under_a_loop_that_notices_nothing(cluster, data, by_content, mode):
+    nodes = cluster(3)
+    pets = fodder.connect([node.tcp for node in nodes]).dataset("pets")
+    loader = loader_of(pets, batch_size=1, mode=mode, num_workers=2, persistent_workers=True, job="rolling", seed=5)
+    given = []
+    for number, batch in enumerate(loader):
+        given += ids_in([batch], by_content)
+        loader.report(losses=[float(index) for index in loader.ids])
+        if number % 10 == 5 and number < 30:
+            node = nodes[number // 10]
+            address = node.tcp
+            node.stop()
+            node.start("--grpc", address)
+            wait_for("the node to be back", lambda node=node: serving(node) == 3)
+            wait_for("the job to be there again", lambda node=node: any(jobs_of(node)))
+    assert sorted(given) == list(range(len(data))) and loader.audits[0].exact
+    next(iter(loader))
+    for node in nodes:
+        wait_for("the epoch to be closed", lambda node=node: is_exact(node, "rolling", len(data)))
+    loader.close()
 
 
 def test_what_was_consumed_last_is_told_though_the_node_is_killed_at_the_end(cluster, data, by_content):

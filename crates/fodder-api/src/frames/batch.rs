@@ -129,13 +129,14 @@ impl<R: Room> Batch<R> {
     }
 
     /// Receives the answer to a request for `count` items; None: the node says first how many. An error for the request
-    /// as a whole leaves the connection usable (`Ok(Err(_))`); anything else that goes wrong does not.
+    /// as a whole leaves the connection usable (`Ok(Err(_))`); anything else that goes wrong does not. Whether it was the
+    /// last on this connection, because the node closes.
     pub(super) fn receive(
         &mut self,
         socket: &mut Socket,
         request: u32,
         mut count: Option<usize>,
-    ) -> Result<Result<()>> {
+    ) -> Result<Result<bool>> {
         self.entries.clear();
         self.filled = 0;
         let mut parsed = 0;
@@ -156,10 +157,14 @@ impl<R: Room> Batch<R> {
                 _ => return Err(strange()),
             }
         }
-        if parsed != self.filled {
-            return Err(strange());
+        let surplus = &self.buffer.as_ref()[parsed..self.filled];
+        if let Some(head) = surplus.first_chunk() {
+            let are_last_words = |head: ReplyHead| head.kind == Kind::Error && head.request == 0;
+            if !ReplyHead::decode(head).is_ok_and(are_last_words) {
+                return Err(strange());
+            }
         }
-        Ok(Ok(()))
+        Ok(Ok(!surplus.is_empty()))
     }
 
     /// How many items a BATCH says will follow.
@@ -252,4 +257,38 @@ fn slowness(source: Source) -> u8 {
 
 fn strange() -> Error {
     Error::Internal("the node answered something else than what was asked".into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Delivery, frames::Flags};
+    use std::{io::Write, os::unix::net::UnixStream};
+
+    fn frame(request: u32, kind: Kind, body: &[&[u8]]) -> Vec<u8> {
+        let (source, status, body) = (Source::TierMem, ErrorCode::Unspecified, body.concat());
+        let status = if kind == Kind::Error { ErrorCode::Closed } else { status };
+        let body_bytes = body.len() as u32;
+        let head = ReplyHead { body_bytes, request, kind, source, status, flags: Flags::default(), index: 0 };
+        [&head.encode()[..], &body].concat()
+    }
+
+    #[test]
+    fn an_answer_that_comes_with_the_last_words_of_a_node_is_whole_and_the_last() {
+        let head = ItemHead { label: 0, delivery: Delivery::Planned, asked: 4, served: 4, size: 3 };
+        let answer = frame(7, Kind::Item, &[&head.encode(), b"abc"]);
+        let words = frame(0, Kind::Error, &[b"the node closes"]);
+        let received = |surplus: &[u8]| {
+            let (mut node, client) = UnixStream::pair().unwrap();
+            node.write_all(&[&answer[..], surplus].concat()).unwrap();
+            let mut batch = Batch::new();
+            let is_last = batch.receive(&mut Socket::Unix(client), 7, Some(1));
+            is_last.map(|is_last| (is_last.unwrap(), batch.get(0).unwrap().data.unwrap().to_vec()))
+        };
+        for told in 0..=words.len() {
+            assert_eq!(received(&words[..told]).unwrap(), (told > 0, b"abc".to_vec()), "{told} bytes of them");
+        }
+        assert!(received(&answer).is_err(), "nobody asked for that");
+    }
 }

@@ -265,7 +265,10 @@ impl FrameClient {
 
     fn receive_into<R: Room>(&mut self, request: u32, count: Option<usize>, batch: &mut Batch<R>) -> Result<()> {
         match batch.receive(&mut self.socket, request, count) {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                self.broken |= matches!(answer, Ok(true));
+                answer.map(drop)
+            }
             Err(error) => Err(self.broken_by(error)),
         }
     }

@@ -9,7 +9,6 @@ what it has consumed, and goes on there.
 from __future__ import annotations
 
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Callable
@@ -30,11 +29,8 @@ from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
 from fodder.torch._mode import Mode, Strict, mode_of
 from fodder.torch._rank import job_name
 from fodder.torch._sampler import EpochSampler
-from fodder.torch._seat import MOST_SINCE, Seat
-
-# Batches that are acknowledged in one message, and losses that are reported in one.
-_ACKNOWLEDGED = 16
-_REPORTED = 8192
+from fodder.torch._seat import Seat
+from fodder.torch._told import Told
 
 # Nodes that a rank goes to, one after the other, without having been given anything.
 _MOVES = 8
@@ -98,6 +94,7 @@ class Loader:
         self.waited_s = self.elapsed_s = 0.0
         self._name, self._attempt, self._settings = job, attempt, {"weight": weight, "in_step": in_step}
         self._seat = Seat(self, dataset.dataset, self.rank)
+        self._told = Told(self._seat, dataset.dataset.name)
         self._again = 0
         self._plan: Plan | None = None
         self._base: dict[str, Any] = {}
@@ -105,9 +102,6 @@ class Loader:
         self._taken = 0
         self._reached = -1
         self._resume: dict[str, Any] | None = None
-        self._unacknowledged: list[int] = []
-        self._scores: dict[int, float] = {}
-        self._warned: set[str] = set()
         self._tickets = Tickets()
         self._loader = torch.utils.data.DataLoader(
             Fetch(dataset, collate_fn or default_collate),
@@ -138,8 +132,8 @@ class Loader:
             self._finish(plan)
         finally:
             self.elapsed_s = time.perf_counter() - begun
-            self._flush()
-            self._tell_scores()
+            self._told.flush()
+            self._told.tell_scores()
 
     def report(self, losses: Any = None, embeddings: Any = None, ids: Any = None) -> None:
         """What training has shown of the samples of the last batch (or of `ids`): their losses, their embeddings.
@@ -155,21 +149,14 @@ class Loader:
                 raise ValueError(f"{len(values)} losses for a batch of {len(which)}: give one for each sample")
             good = np.isfinite(values)
             if not good.all():
-                self._warn(f"{int((~good).sum())} losses were no numbers and are passed over")
+                self._told.warn(f"{int((~good).sum())} losses were no numbers and are passed over")
             update = getattr(self.sampler, "update", None)
             if update is not None:
                 update(which, values)
-            self._scores.update(zip(which[good].tolist(), values[good].tolist()))
-            if len(self._scores) >= _REPORTED:
-                self._tell_scores()
+            self._told.scored(which[good].tolist(), values[good].tolist())
         if embeddings is not None:
             rows = _array(embeddings).astype(np.float32).reshape(len(which), -1)
-            source = self.dataset.dataset
-            self._ask(
-                lambda job: self._seat.node.report_embeddings(
-                    source.name, job, rows.shape[1], which.tobytes(), np.ascontiguousarray(rows).tobytes()
-                )
-            )
+            self._told.embedded(which, rows)
 
     # Going on from where it was.
 
@@ -209,8 +196,8 @@ class Loader:
 
     def close(self) -> None:
         """Tells the node that this rank is done; when all are, the job is. Ends workers that persist."""
-        self._flush()
-        self._tell_scores()
+        self._told.flush()
+        self._told.tell_scores()
         self._seat.leave()
         # Torch would end them when it is collected, which may be late, and in a worker of the next loader.
         workers, self._loader._iterator = self._loader._iterator, None
@@ -240,7 +227,8 @@ class Loader:
             )
             order = {"ids": ids} if ids is not None else {"seed": self.sampler.seed}
         self._plan, self._base, self._order, self._taken = plan, plan.audit(), order, 0
-        self._unacknowledged, self._reached = [], plan.epoch
+        self._reached = plan.epoch
+        self._told.begin(plan.epoch)
         self._introduce(plan, order, None if resume is None else resume["checkpoint"])
         self._resume = None
         return plan
@@ -287,7 +275,7 @@ class Loader:
 
     def _go_on(self, plan: Plan, elsewhere: bool) -> None:
         """The node is gone, or knows the job no more: goes on behind what was consumed, at another one or there."""
-        self._unacknowledged = []
+        self._told.begin(plan.epoch)
         self._seat.reach(lambda node: self._introduce_at(node, plan, self._order, None, 0), elsewhere=elsewhere)
 
     def _pass(self, plan: Plan, begun: float) -> Iterator[Any]:
@@ -307,7 +295,7 @@ class Loader:
                 # The node was restarted. In strict mode workers know what to do, and this is about something else.
                 if is_away or self._seat.may_move or isinstance(self.mode, Strict) or left is not None:
                     raise
-                self._unacknowledged = []
+                self._told.begin(plan.epoch)
                 if self.world == 1:
                     self._introduce(plan, self._order, plan.checkpoint())
                 else:
@@ -365,10 +353,10 @@ class Loader:
         plan.take(self.rank, parcel.asked, parcel.ids, parcel.deliveries)
         if parcel.by_id:
             self._seat.job = None
-        if self._seat.job is not None:
-            self._unacknowledged.append(parcel.number)
-            if self._seat.may_move:
-                self._seat.since += parcel.asked
+        self._told.consumed(parcel.number, parcel.asked)
+
+    def _acknowledge(self) -> None:
+        self._told.acknowledge(self.batch_size)
 
     def _finish(self, plan: Plan) -> None:
         """The epoch is over."""
@@ -379,17 +367,18 @@ class Loader:
         now = plan.audit()
         consumed = now["consumed"] - base["consumed"]
         counts = {key: now[key] - base[key] for key in ("duplicates", "pads", "substitutions")}
-        self._flush()
+        self._told.flush()
         if self._seat.since and self._seat.job is not None:
             # The node is gone, and nobody else knows what was consumed last.
             try:
                 self._go_on(plan, True)
             except errors.FodderError as error:
-                self._warn(f"no node was told of the last batches: {error}")
+                self._told.warn(f"no node was told of the last batches: {error}")
         self.audits.append(
             Audit(epoch=plan.epoch, planned=planned, consumed=consumed, omissions=planned - consumed, **counts)
         )
         self.epoch, self._plan, self._taken = plan.epoch + 1, None, 0
+        self._told.begin(None)
         self.sampler.set_epoch(self.epoch)
 
     def _batches(self, plan: Plan) -> int:
@@ -406,52 +395,6 @@ class Loader:
         everyone: list[Any] = [None] * self.world
         dist.all_gather_object(everyone, plan.checkpoint())
         return plan.merge(everyone)
-
-    # What the node is told. A node that is away holds up nothing: the ledger is here.
-
-    def _ask(self, call: Callable[[int], object]) -> None:
-        if self._seat.job is None:
-            return
-        try:
-            call(self._seat.job)
-        except (errors.NotFound, errors.Conflict):
-            # It was restarted, or the job was resumed elsewhere; what is fetched next finds out.
-            if not self._seat.may_move:
-                self._seat.job = None
-        except (errors.Unavailable, errors.Invalid) as error:
-            if not (self._seat.may_move and isinstance(error, errors.Unavailable)):
-                self._warn(f"the node was not told: {error}")
-
-    def _acknowledge(self) -> None:
-        is_much = len(self._seat.since) + self.batch_size > MOST_SINCE
-        if is_much or len(self._unacknowledged) >= _ACKNOWLEDGED:
-            self._flush()
-
-    def _flush(self) -> None:
-        numbers, plan = self._unacknowledged, self._plan
-        if not self._seat.may_move:
-            # Else what was not heard is said again.
-            self._unacknowledged = []
-        if numbers and plan is not None:
-            epoch = plan.epoch
-            self._ask(lambda job: self._tell_consumed(job, epoch, numbers))
-
-    def _tell_consumed(self, job: int, epoch: int, numbers: list[int]) -> None:
-        self._seat.acknowledge(job, epoch, numbers)
-        self._unacknowledged = []
-
-    def _tell_scores(self) -> None:
-        scores, self._scores = self._scores, {}
-        if scores:
-            source = self.dataset.dataset
-            ids = np.fromiter(scores.keys(), np.uint32, len(scores)).tobytes()
-            values = np.fromiter(scores.values(), np.float32, len(scores)).tobytes()
-            self._ask(lambda job: self._seat.node.report_scores(source.name, job, values, ids))
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _array(values: Any) -> np.ndarray[Any, Any]:
