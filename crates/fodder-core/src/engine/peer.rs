@@ -71,8 +71,8 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// What this node is to the bytes of a dataset's object at an offset.
     fn role(&self, dataset: &str, key: FileKey, offset: u64) -> Role;
 
-    /// Whether this node owned those bytes before other nodes came or went, not long ago.
-    fn owned_before(&self, _dataset: &str, _key: FileKey, _offset: u64) -> bool {
+    /// Whether those bytes have an owner now that may not have them yet, and look for them here.
+    fn is_sought(&self, _dataset: &str, _key: FileKey, _offset: u64) -> bool {
         false
     }
 
@@ -135,11 +135,11 @@ impl super::Dataset {
         })
     }
 
-    /// Whether a piece was this node's own before others came or went.
-    fn was_ours(&self, piece: PieceId) -> bool {
+    /// Whether a piece is looked for by an owner that has come to own it not long ago.
+    fn is_sought(&self, piece: PieceId) -> bool {
         self.shared.peers.get().is_some_and(|peers| {
             let (object, range) = self.piece_range(piece);
-            peers.owned_before(&self.config().name, self.objects.load().key(object), range.start)
+            peers.is_sought(&self.config().name, self.objects.load().key(object), range.start)
         })
     }
 
@@ -157,7 +157,7 @@ impl super::Dataset {
 
     fn recount_guests(&self) {
         for (_, stock) in &self.stocks {
-            stock.recount_guests(|piece| self.is_guest(piece), |piece| self.was_ours(piece));
+            stock.recount_guests(|piece| self.is_guest(piece), |piece| self.is_sought(piece));
         }
     }
 }

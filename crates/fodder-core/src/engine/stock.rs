@@ -47,8 +47,8 @@ pub(super) struct Stock {
     retired: Mutex<Vec<ObjectSlot>>,
     /// What is here and belongs to other nodes: next to go.
     guests: Guests,
-    /// Of that, what this node owned until others came, who may still ask for it: it goes after them.
-    former: Guests,
+    /// Of that, what has another owner since not long ago, who may still look for it: it goes after them.
+    sought: Guests,
     evicted: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ impl Stock {
             last_read: AtomicU64::new(0),
             retired: Mutex::default(),
             guests: Guests::default(),
-            former: Guests::default(),
+            sought: Guests::default(),
             evicted: AtomicU64::new(0),
         }
     }
@@ -139,7 +139,7 @@ impl Stock {
     /// A piece was written to the shelf.
     pub(super) fn inserted(&self, piece: PieceId, bytes: u32, is_guest: bool) {
         self.guests.mark(piece, is_guest);
-        self.former.mark(piece, false);
+        self.sought.mark(piece, false);
         self.policy.lock().inserted(piece.0, bytes);
         self.notices.leave([Note::Inserted(piece.0)]);
     }
@@ -174,7 +174,7 @@ impl Stock {
         self.policy.lock().removed(piece.0);
         self.holds.forget(piece.0);
         self.guests.mark(piece, false);
-        self.former.mark(piece, false);
+        self.sought.mark(piece, false);
         self.evicted.fetch_add(left.len() as u64, Relaxed);
         left.len() as u64
     }
@@ -202,19 +202,19 @@ impl Stock {
         }
     }
 
-    /// Finds out anew which pieces are guests, and which of them were none before other nodes came or went.
-    pub(super) fn recount_guests(&self, is_guest: impl Fn(PieceId) -> bool, was_ours: impl Fn(PieceId) -> bool) {
+    /// Finds out anew which pieces are guests, and which of them their owners may look for.
+    pub(super) fn recount_guests(&self, is_guest: impl Fn(PieceId) -> bool, is_sought: impl Fn(PieceId) -> bool) {
         for piece in self.shelf.pieces() {
             let is_guest = is_guest(piece);
-            let was_ours = is_guest && was_ours(piece);
-            self.guests.mark(piece, is_guest && !was_ours);
-            self.former.mark(piece, was_ours);
+            let is_sought = is_guest && is_sought(piece);
+            self.guests.mark(piece, is_guest && !is_sought);
+            self.sought.mark(piece, is_sought);
         }
     }
 
     /// Drops the next guest. False if there is none.
     pub(super) fn evict_guest(&self) -> bool {
-        while let Some(guest) = self.guests.next().or_else(|| self.former.next()) {
+        while let Some(guest) = self.guests.next().or_else(|| self.sought.next()) {
             if self.evict(guest) > 0 {
                 return true;
             }
@@ -223,7 +223,7 @@ impl Stock {
     }
 
     pub(super) fn has_guests(&self) -> bool {
-        !self.guests.is_empty() || !self.former.is_empty()
+        !self.guests.is_empty() || !self.sought.is_empty()
     }
 
     pub(super) fn has_retired(&self) -> bool {
@@ -269,7 +269,7 @@ impl Stock {
 
     /// Bytes of memory its policy holds.
     pub(super) fn policy_memory_bytes(&self) -> usize {
-        self.policy.lock().memory_bytes() + self.guests.memory_bytes() + self.former.memory_bytes()
+        self.policy.lock().memory_bytes() + self.guests.memory_bytes() + self.sought.memory_bytes()
     }
 
     fn forget(&self, pieces: &[PieceId]) {
@@ -279,7 +279,7 @@ impl Stock {
                 policy.removed(piece.0);
                 self.holds.forget(piece.0);
                 self.guests.mark(*piece, false);
-                self.former.mark(*piece, false);
+                self.sought.mark(*piece, false);
             }
             drop(policy);
             self.notices.leave(pieces.iter().map(|piece| Note::Evicted(piece.0)));

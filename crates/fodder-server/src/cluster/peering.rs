@@ -212,8 +212,8 @@ impl Peers for Peering {
         if view.is_alone() { Role::Owner } else { view.role(dataset, key, offset, self.ways.now()) }
     }
 
-    fn owned_before(&self, dataset: &str, key: FileKey, offset: u64) -> bool {
-        self.view.load().owned_before(dataset, key, offset)
+    fn is_sought(&self, dataset: &str, key: FileKey, offset: u64) -> bool {
+        self.view.load().is_sought(dataset, key, offset)
     }
 
     fn consists(&self, dataset: &Dataset) {

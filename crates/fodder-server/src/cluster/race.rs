@@ -7,7 +7,7 @@ use super::{
 };
 use fodder_core::engine::peer::Wanted;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep, sleep_until, timeout_at},
@@ -52,12 +52,19 @@ pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted) -> O
             let (is_trial, is_last) = (peer.is_on_trial(), asks.len() == 0);
             let limit = if is_trial && is_last { patience.hedge } else { patience.first_word };
             deadline.get_or_insert(Instant::now() + limit);
-            hedge = (!is_last).then(|| patience.hedge / if is_trial { TRIAL } else { 1 });
+            hedge = match () {
+                () if is_last => None,
+                // All of them at once.
+                () if only_held => Some(Duration::ZERO),
+                () if is_trial => Some(patience.hedge / TRIAL),
+                () => Some(patience.hedge),
+            };
             under_way.0.push(peer.give(Arc::clone(ways), wanted.clone(), manner, slot).boxed());
         }
         let deadline = deadline.filter(|_| !under_way.0.is_empty())?;
         let late = async {
             match hedge {
+                Some(Duration::ZERO) => {}
                 Some(hedge) => sleep(hedge).await,
                 None => std::future::pending().await,
             }

@@ -19,6 +19,9 @@ const MEMORY: Duration = Duration::from_secs(600);
 /// How many such changes are remembered.
 const CHANGES: usize = 4;
 
+/// How many of the next in the order of owners are asked for what they hold, when members have come or gone.
+const HOLDERS: usize = 2;
+
 /// A node of the cluster, as its neighbours need to know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neighbour {
@@ -156,9 +159,15 @@ impl View {
                 add(owner.key, if is_first { Manner::Owner } else { Manner::StandIn });
             }
         } else if owns {
-            let former = self.former.iter().filter(|(_, until)| now < *until);
-            let holders = former.filter_map(|(owned, _)| owned.of(dataset).owner(parcel));
+            let former: Vec<_> = self.former.iter().filter(|(_, until)| now < *until).collect();
+            let holders = former.iter().filter_map(|(owned, _)| owned.of(dataset).owner(parcel));
             holders.filter(|holder| !self.is_gone(holder.key, now)).for_each(|holder| add(holder.key, Manner::Holder));
+            // While members come and go, or somebody does not answer, others may have fetched or kept what is looked for.
+            let owners = self.owned.of(dataset).owners(parcel, self.replicas + HOLDERS);
+            if !former.is_empty() || owners.first().is_some_and(|first| first.key != self.me) {
+                let others = owners.iter().filter(|owner| !self.is_gone(owner.key, now));
+                others.for_each(|owner| add(owner.key, Manner::Holder));
+            }
         }
         asks
     }
@@ -176,6 +185,14 @@ impl View {
         let parcel = parcel(object, offset);
         let owners = self.former.iter().flat_map(|(owned, _)| owned.of(dataset).owners(parcel, self.replicas));
         owners.into_iter().any(|owner| owner.key == self.me)
+    }
+
+    /// Whether the owner of a parcel owns it since not long ago, and did not before: it may have to look for it.
+    pub(crate) fn is_sought(&self, dataset: &str, object: FileKey, offset: u64) -> bool {
+        let parcel = parcel(object, offset);
+        let mut former = self.former.iter().filter_map(|(owned, _)| owned.of(dataset).owner(parcel)).peekable();
+        let owner = self.owned.of(dataset).owner(parcel);
+        former.peek().is_some() && former.all(|former| Some(former.key) != owner.map(|owner| owner.key))
     }
 
     /// Whether a member does not answer, and it is not time to try it again.

@@ -1,6 +1,9 @@
 //! All nodes bring a dataset in together: each what it owns, each byte once, and nobody says it is there when it is not.
 
-use crate::world::{NAME, One, World, introduce};
+use crate::{
+    liar::{alone_with, peer},
+    world::{NAME, One, PATIENT, World, introduce},
+};
 use fodder_api::{
     Client,
     v1::{WarmProgress, WarmRequest},
@@ -164,4 +167,18 @@ async fn a_node_that_will_not_do_its_part_is_named_and_it_is_not_complete() {
     assert!(done.nodes[1].error.contains(NAME) && done.nodes[0].error.is_empty(), "{done:?}");
     assert!(done.files_there > 0 && done.files_there < 30);
     join_all(nodes.into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_the_version_before_is_named_and_has_no_part_in_warming() {
+    let world = World::new(20, BYTES).await;
+    // It owns nearly everything, and does not know what it is to be told.
+    let older = peer(4, |_, _, _, _| panic!("it was asked"));
+    let one = alone_with(&world, older, PATIENT).await;
+    let done = warm(&one, everything()).await;
+    assert!(done.finished && !done.complete, "{done:?}");
+    let told = done.nodes.iter().find(|node| node.id.ends_with('9')).unwrap();
+    assert!(told.error.contains("version 4"), "{done:?}");
+    assert_eq!(one.peering.status()[0].failed, 0, "that is no fault of it");
+    one.end().await;
 }

@@ -108,6 +108,9 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     end(node, &engine, signals).await
 }
 
+/// How long a node that starts waits for a word of another.
+const MEETING: Duration = Duration::from_millis(500);
+
 /// Takes up new certificates when their files change, and on SIGHUP.
 fn follow_certificates(trust: &Trust) -> Result<()> {
     let Some(tls) = trust.tls.clone() else { return Ok(()) };
@@ -143,9 +146,21 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(engine)));
     tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(engine)));
     tokio::spawn(Arc::clone(&peering).pull_scores(Arc::downgrade(engine)));
-    tokio::spawn(peering.follow(Arc::clone(engine), joined.membership.members()));
+    tokio::spawn(Arc::clone(&peering).follow(Arc::clone(engine), joined.membership.members()));
     node.info().state.join(joined);
+    meet_others(&peering).await;
     Ok(())
+}
+
+/// Waits a moment until another node was heard of: what this one would fetch alone, others may have. Whoever is the first
+/// hears of nobody.
+async fn meet_others(peering: &Peering) {
+    let heard = async {
+        while peering.is_alone() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(MEETING, heard).await;
 }
 
 /// Mounts the node's datasets, if that is wanted.

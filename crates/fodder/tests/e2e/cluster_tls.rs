@@ -1,11 +1,17 @@
 //! Nodes with certificates, as real processes: they find each other, share, change their certificates while they run, and
 //! let nobody in who has none.
 
-use crate::program::{Data, Node, fodder, run, wait_for};
-use fodder_api::frames::{Batch, FrameClient};
+use crate::{
+    links::network::{Host, Network, can_cut_links},
+    program::{Data, Node, fodder, run, wait_for},
+};
+use fodder_api::{
+    Address, Client, Timeouts,
+    frames::{Batch, FrameClient},
+};
 use fodder_authority::{Authority, Issued};
 use rustix::process::Signal;
-use std::path::Path;
+use std::{path::Path, process::Command, time::Duration};
 use tempfile::TempDir;
 
 /// The flags of a node with this certificate, which believes these authorities.
@@ -122,4 +128,96 @@ fn certificates_that_cannot_be_used_are_refused_at_the_start_with_a_sentence() {
         .bad();
         assert!(text.contains(why), "{text}");
     }
+}
+
+#[test]
+fn config_reload_takes_up_new_certificates_and_says_when_they_cannot_be_used() {
+    let (dir, data) = (TempDir::new().unwrap(), Data::new());
+    let (authority, other) = (Authority::new("cluster"), Authority::new("other"));
+    let files = dir.path().join("tls");
+    let node =
+        start(dir.path(), "a", &data, &flags(&files, &authority.issue("a", &[]), authority.pem()), "127.0.0.1:1");
+    let text = node.client(&["config", "reload"]).good().text();
+    assert!(text.contains("nothing has changed"), "{text}");
+    // One that its own authority does not vouch for, which whoever only follows the files would not be told.
+    flags(&files, &other.issue("a", &[]), authority.pem());
+    let text = node.client(&["config", "reload"]).bad();
+    assert!(text.contains("is not vouched for by"), "{text}");
+    flags(&files, &other.issue("a", &[]), other.pem());
+    node.client(&["config", "reload"]).good();
+    wait_for("it to be written down", || node.log().matches("new certificates are in use").count() == 1);
+    let b = start(
+        dir.path(),
+        "b",
+        &data,
+        &flags(&dir.path().join("b-tls"), &other.issue("b", &[]), other.pem()),
+        node.line("grpc"),
+    );
+    all_see(&[&node, &b], &["a", "b"]);
+    for node in [node, b] {
+        assert_eq!(node.stop(), 0);
+    }
+}
+
+#[test]
+fn the_recipe_for_an_authority_works_as_it_is_written() {
+    let test = "the_recipe_for_an_authority_works_as_it_is_written";
+    if Command::new("openssl").arg("version").output().is_err() {
+        println!("SKIPPED {test}: there is no openssl here");
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFIGURATION.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let recipe = page.split_once("A small authority with `openssl`").unwrap().1;
+    let recipe = recipe.split_once("```sh\n").unwrap().1.split_once("```").unwrap().0;
+    // Where the node is, everybody must say for himself.
+    assert!(recipe.contains("IP:10.0.0.1"), "{recipe}");
+    let recipe = recipe.replace("IP:10.0.0.1", "IP:127.0.0.1");
+    let (dir, data) = (TempDir::new().unwrap(), Data::new());
+    let made = Command::new("bash").args(["-euo", "pipefail", "-c", &recipe]).current_dir(&dir).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let files = [("--cluster-cert", "node.pem"), ("--cluster-key", "node.key"), ("--cluster-ca", "ca.pem")];
+    let flags = files.map(|(flag, file)| [flag.to_owned(), dir.path().join(file).to_str().unwrap().to_owned()]);
+    let a = start(dir.path(), "a", &data, &flags.concat(), "127.0.0.1:1");
+    let b = start(dir.path(), "b", &data, &flags.concat(), a.line("grpc"));
+    all_see(&[&a, &b], &["a", "b"]);
+    assert!([&a, &b].map(|node| read_all(node, &data)).iter().sum::<u64>() > 0, "they share");
+    for node in [a, b] {
+        assert_eq!(node.stop(), 0);
+    }
+}
+
+#[test]
+fn with_certificates_another_machine_is_not_answered_in_plain_text() {
+    let test = "with_certificates_another_machine_is_not_answered_in_plain_text";
+    if !can_cut_links(test) {
+        return;
+    }
+    let (network, dir, data) = (Network::new(2), TempDir::new().unwrap(), Data::new());
+    let (authority, ip) = (Authority::new("cluster"), Host::Node(0).ip().to_string());
+    let certificates = flags(&dir.path().join("tls"), &authority.issue("a", &[&ip]), authority.pem());
+    let grpc = format!("{ip}:18284");
+    let node = network.on(Host::Node(0), || {
+        let mut args = vec![data.path(), "--name", "pets", "--grpc", &grpc, "--join", &grpc];
+        args.extend(certificates.iter().map(String::as_str));
+        Node::start(&dir.path().join("a"), &args)
+    });
+    let address: Address = grpc.parse().unwrap();
+    let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30) };
+    let frames =
+        || FrameClient::connect_with(&address, timeouts).and_then(|mut client| client.open("pets", None).map(drop));
+    let grpc = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { Client::lazy(&address, timeouts).unwrap().members().await.map(drop) })
+    };
+    // On its own machine it is, also by the address that others use.
+    network.on(Host::Node(0), || {
+        frames().unwrap();
+        grpc().unwrap();
+    });
+    network.on(Host::Node(1), || {
+        frames().unwrap_err();
+        grpc().unwrap_err();
+    });
+    assert_eq!(node.stop(), 0);
 }

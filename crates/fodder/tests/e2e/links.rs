@@ -3,7 +3,7 @@
 
 mod fleet;
 mod load;
-mod network;
+pub(crate) mod network;
 mod schedule;
 mod training;
 

@@ -80,8 +80,10 @@ fn whoever_has_become_an_owner_asks_the_one_before_for_what_it_holds() {
         let former = asked(&before, object)[0].0;
         if after.role("", object, 0, NOW) == Role::Owner {
             moved += 1;
-            assert_eq!(asked(&after, object), [(former, Manner::Holder)]);
-            assert_eq!(after.whom_to_ask(&wanted(object, true), NOW).len(), 1, "also for a peer");
+            let holders = asked(&after, object);
+            assert_eq!(holders[0], (former, Manner::Holder));
+            assert!(holders.len() <= 3 && holders.iter().all(|(_, manner)| *manner == Manner::Holder), "and the next");
+            assert_eq!(after.whom_to_ask(&wanted(object, true), NOW).len(), holders.len(), "also for a peer");
             assert!(after.whom_to_ask(&wanted(object, false), NOW + MEMORY).is_empty(), "not for ever");
         } else {
             assert_eq!(asked(&after, object)[0], (former, Manner::Owner), "nothing else has moved");
@@ -89,6 +91,36 @@ fn whoever_has_become_an_owner_asks_the_one_before_for_what_it_holds() {
         }
     }
     assert!((40..110).contains(&moved), "{moved} of 300 moved to the fourth of four");
+}
+
+#[test]
+fn whoever_does_the_work_of_one_that_is_away_asks_the_others_for_what_they_hold() {
+    let before = view_of(1, 1, &members(1..=4));
+    let after = View::after(&before, (1, 1), &members(1..=3), &Contents::default(), NOW, new_peer);
+    let was_fourths = |object: &FileKey| asked(&before, *object).first() == Some(&(4, Manner::Owner));
+    let mut ours = 0;
+    for object in objects().filter(was_fourths) {
+        if after.role("", object, 0, NOW) == Role::Owner {
+            ours += 1;
+            let mut holders = asked(&after, object);
+            holders.sort_unstable_by_key(|(id, _)| *id);
+            assert_eq!(holders, [(2, Manner::Holder), (3, Manner::Holder)]);
+        }
+    }
+    assert!(ours > 5, "{ours}");
+}
+
+#[test]
+fn what_is_sought_has_an_owner_that_did_not_own_it_before() {
+    let four = view_of(1, 1, &members(1..=4));
+    let three = View::after(&four, (1, 1), &members(1..=3), &Contents::default(), NOW, new_peer);
+    let again = View::after(&three, (1, 1), &members(1..=4), &Contents::default(), NOW, new_peer);
+    for object in objects() {
+        let was_fourths = asked(&four, object).first() == Some(&(4, Manner::Owner));
+        assert!(!four.is_sought("", object, 0));
+        assert_eq!(three.is_sought("", object, 0), was_fourths);
+        assert!(!again.is_sought("", object, 0), "whoever has returned has what it had");
+    }
 }
 
 #[test]
@@ -122,7 +154,7 @@ fn one_that_goes_owns_nothing_and_is_asked_for_what_it_holds() {
     let after = View::after(&before, (1, 1), &all, &Contents::default(), NOW, new_peer);
     for object in objects().filter(|object| asked(&before, *object).first().is_some_and(|(id, _)| *id == 3)) {
         match after.role("", object, 0, NOW) {
-            Role::Owner => assert_eq!(asked(&after, object), [(3, Manner::Holder)]),
+            Role::Owner => assert_eq!(asked(&after, object)[0], (3, Manner::Holder)),
             _ => assert_eq!(asked(&after, object)[0], (2, Manner::Owner)),
         }
     }

@@ -141,17 +141,23 @@ fn all_nodes_are_restarted_one_after_the_other_under_load_and_no_read_fails() {
         for n in 0..3 {
             read_on(&[0, 1, 2]);
             away.store(n as u64, SeqCst);
+            let before = fleet.server.bytes_sent();
             assert_eq!(fleet.nodes[n].take().unwrap().stop(), 0);
             read_on(&[(n + 1) % 3, (n + 2) % 3]);
             fleet.start(n);
             fleet.agree();
+            let back = fleet.server.bytes_sent();
             read_on(&[0, 1, 2]);
+            let later = fleet.server.bytes_sent() - back;
+            println!("{} bytes left the origin while node {n} was away, and {later} later", back - before);
+            assert!(later <= 2 * BYTES as u64, "whoever is back has what it had, and is asked first");
             away.store(u64::MAX, SeqCst);
         }
     });
     let fetched = fleet.server.bytes_sent() - before;
     println!("{fetched} of {} bytes left the origin again over three restarts", fleet.bytes());
-    assert!(fetched < fleet.bytes() * 2, "{fetched} of {} bytes left the origin again", fleet.bytes());
+    // At most its share, each time; mostly less, since others have copies of some of it.
+    assert!(fetched <= fleet.bytes(), "{fetched} of {} bytes left the origin again", fleet.bytes());
 }
 
 /// Reads at random; what comes must be right. An error is one of the connection.
