@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Fetched bytes go to the tiers on these threads.
-const WRITE_THREADS: usize = 4;
+const WRITE_THREADS: usize = 8;
 /// Reads that must wait for a disk do so on these.
 const READ_THREADS: usize = 8;
 

@@ -27,7 +27,7 @@ use std::{
 /// Failures in a row after which an origin is given up.
 const GIVE_UP: usize = 64;
 /// Objects whose parts are brought in at the same time, if they have several.
-const ABREAST: usize = 4;
+const ABREAST: usize = 8;
 
 /// One warming at work.
 pub(super) struct Errand {
