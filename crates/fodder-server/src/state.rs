@@ -90,6 +90,13 @@ impl NodeState {
         }
     }
 
+    /// Hears what other nodes know of all jobs of a dataset.
+    pub(crate) async fn hear_all(&self, dataset: &Arc<Dataset>) {
+        if let Some(peering) = self.peering() {
+            peering.hear_all(dataset).await;
+        }
+    }
+
     /// The same by the job's number here.
     pub(crate) async fn consult_of(&self, dataset: &Arc<Dataset>, job: JobId) {
         if self.peering().is_some()

@@ -57,7 +57,7 @@ impl Jobs {
         self.gone.retain(|_, tomb| tomb.until > now);
         let mut words: Vec<Word> = self.members.values_mut().filter_map(|member| member.word(telling, now)).collect();
         for (name, tomb) in &mut self.gone {
-            if std::mem::take(&mut tomb.untold) || telling == Telling::All {
+            if telling == Telling::All || std::mem::take(&mut tomb.untold) {
                 words.push(Word { name: name.clone(), life: tomb.life, told: None });
             }
         }

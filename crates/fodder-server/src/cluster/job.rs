@@ -69,6 +69,21 @@ impl Peering {
         }
     }
 
+    /// Hears what all others know of all jobs of a dataset, as much as fits into an answer.
+    pub(crate) async fn hear_all(&self, dataset: &Arc<Dataset>) {
+        if self.is_alone() {
+            return;
+        }
+        let name = dataset.config().name.clone();
+        let wanted = JobWords { dataset: name, wanted: vec![String::new()], words: Vec::new() };
+        let message = PeerMessage { message: Some(peer_message::Message::Jobs(wanted)) };
+        for reply in self.tell_each(&message, PATIENCE).await {
+            if let Some(peer_reply::Reply::Jobs(words)) = reply.reply {
+                self.heed_words(dataset, &words);
+            }
+        }
+    }
+
     /// Tells the others what is new of jobs until nobody listens, and everything now and then.
     pub async fn spread_jobs(self: Arc<Self>, engine: std::sync::Weak<Engine>) {
         let (mut turn, mut last_round) = (0, Instant::now());
@@ -149,7 +164,10 @@ pub(crate) fn answer(engine: &Arc<Engine>, info: &NodeInfo, said: &JobWords) -> 
     if let Some(peering) = info.state.peering() {
         peering.heed_words(&dataset, said);
     }
-    let known: Vec<Word> = said.wanted.iter().take(1).filter_map(|name| dataset.jobs().word_of(name)).collect();
+    let known: Vec<Word> = match said.wanted.first() {
+        Some(name) if name.is_empty() => dataset.jobs().words(Telling::All),
+        name => name.and_then(|name| dataset.jobs().word_of(name)).into_iter().collect(),
+    };
     // One answer is one frame: what does not fit comes with what is told now and then.
     Ok(pack(&said.dataset, known).into_iter().next().unwrap_or_default())
 }

@@ -13,6 +13,7 @@ use fodder_core::{
     Dataset, Error, Result,
     job::{BatchRequest, Embeddings, JobId, Order, Resume, Scores, Shown},
 };
+use futures::future::join_all;
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -228,6 +229,7 @@ impl jobs_server::Jobs for Door {
     async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsReply> {
         let name = request.into_inner().dataset;
         let datasets = if name.is_empty() { self.engine.datasets() } else { vec![self.dataset(&name)?] };
+        join_all(datasets.iter().map(|dataset| self.info.state.hear_all(dataset))).await;
         let jobs = datasets.iter().flat_map(|dataset| {
             let name = &dataset.config().name;
             dataset.jobs().status().into_iter().map(move |status| wire::job_status(name, status))

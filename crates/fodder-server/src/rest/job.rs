@@ -185,7 +185,9 @@ pub(super) async fn list(
     State(app): State<App>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Vec<JobView>>, Problem> {
-    let jobs = app.engine.dataset(&name?)?.jobs().status();
+    let dataset = app.engine.dataset(&name?)?;
+    app.info.state.hear_all(&dataset).await;
+    let jobs = dataset.jobs().status();
     Ok(Json(jobs.into_iter().map(Into::into).collect()))
 }
 

@@ -209,6 +209,30 @@ async fn a_job_that_resumes_at_one_node_resumes_at_all() {
     join_all(nodes.into_iter().map(One::end)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_a_node_for_jobs_hears_of_those_at_other_nodes() {
+    let world = World::new(ITEMS, BYTES).await;
+    let nodes = world.nodes(2, 1 << 30).await;
+    let mut rank = Rank::new(&nodes[0], 0, 1).await;
+    rank.begin(0).await;
+    rank.take_all().await;
+    // The others have not heard of this one, and so tell it nothing by themselves.
+    let late = world.node(77, 1 << 30).await;
+    late.meet(&[nodes[0].me.clone(), nodes[1].me.clone(), late.me.clone()]).await;
+    let client = Client::connect(&late.me.address.parse::<Address>().unwrap()).await.unwrap();
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    let jobs = loop {
+        let jobs = client.list_jobs(Some(NAME)).await.unwrap();
+        if !jobs.is_empty() {
+            break jobs;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "nobody was asked");
+    };
+    assert_eq!((jobs.len(), jobs[0].name.as_str(), jobs[0].consumed), (1, "train", ITEMS as u32));
+    join_all(nodes.into_iter().map(One::end)).await;
+    late.end().await;
+}
+
 impl Rank {
     fn new_like(other: &Self, rank: u32) -> Self {
         let (receipt, since, consumed) = (Bytes::new(), Vec::new(), Vec::new());
