@@ -22,7 +22,7 @@ const READERS: usize = 8;
 pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let workspace = setting.workspace()?;
     let data = workspace.path().join("data");
-    fixture::write_files(&data.join("small"), setting.choose(2_000, 100), SMALL_BYTES)?;
+    fixture::write_files(&data.join("small"), setting.choose(1_000, 100), SMALL_BYTES)?;
     super::mount::write_large(&data.join("large"), 2, setting.choose(256, 8))?;
     let runtime = tokio::runtime::Runtime::new()?;
     let server = runtime.block_on(Server::start_dir("127.0.0.1:0", &data))?;
@@ -86,7 +86,9 @@ impl Arena<'_> {
             let dir = self.workspace.join(peer.name());
             let cache = self.workspace.join(format!("cache-{}", peer.name()));
             let mounted = peer.mount(&self.endpoint, &dir, &cache)?;
-            first_epoch(mounted.dir())?;
+            for part in ["large", "small"] {
+                warm_both(part, mount.dir(), mounted.dir())?;
+            }
             for (what, part, options, unit) in [
                 ("sequential 4 MiB, 1 reader", "large", &["--readers", "1"][..], "GB/s"),
                 ("random 4 MiB, 8 readers", "large", &["--readers", "8", "--random"], "op/s"),
@@ -94,7 +96,6 @@ impl Arena<'_> {
                 ("100 KiB files, 8 readers", "small", &["--readers", "8", "--small"], "op/s"),
             ] {
                 let reading = Reading { part, options, duration: setting.choose("4s", "400ms") };
-                warm_both(part, mount.dir(), mounted.dir())?;
                 let speeds = reading.compare(mount.dir(), mounted.dir())?;
                 lines.push(speeds.line(format!("cached, {what}"), unit, peer.name(), Target::AtLeast(1.0)));
             }
