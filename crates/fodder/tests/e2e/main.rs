@@ -17,6 +17,7 @@ mod cluster_tls;
 mod crash;
 mod icache;
 mod job;
+mod lateness;
 mod links;
 mod mount;
 mod program;
