@@ -1,6 +1,9 @@
 //! Nodes that find each other, as real processes.
 
-use crate::program::{Data, Node, fodder, run, wait_for};
+use crate::{
+    icache::python,
+    program::{Data, Node, fodder, run, wait_for},
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
@@ -133,19 +136,26 @@ impl Drop for Ended {
 }
 
 #[test]
-fn icaches_two_nodes_and_one_etcd_become_a_cluster() {
-    let dir = TempDir::new().unwrap();
+fn icaches_two_nodes_and_one_etcd_become_a_cluster_whose_ranks_share_their_caches() {
+    let (dir, data) = (TempDir::new().unwrap(), Data::new());
     let [low, high, ..] = std::process::id().to_le_bytes();
     let ip = |last: u8| format!("127.{}.{high}.{last}", low.max(1));
     let Some(_etcd) = etcd(dir.path(), &ip(9)) else {
         println!(
-            "SKIPPED icaches_two_nodes_and_one_etcd_become_a_cluster: there is no etcd here; make test installs it"
+            "SKIPPED icaches_two_nodes_and_one_etcd_become_a_cluster_whose_ranks_share_their_caches: there is no etcd \
+             here; make test installs it"
         );
         return;
     };
     let nodes = [1, 2].map(|number| {
         let file = dir.path().join(format!("{number}.yaml"));
-        let text = format!("node: {}\ncache_ratio: 0.2\ncache_type: isa\netcd_nodes: {}\n", ip(number), ip(9));
+        let text = format!(
+            "node: {}\ncache_ratio: 0.8\ncache_type: isa\netcd_nodes: {}\n\
+             dcserver_data_path: {}\n",
+            ip(number),
+            ip(9),
+            data.path()
+        );
         std::fs::write(&file, text).unwrap();
         let address = format!("{}:0", ip(number));
         let args = ["--config", file.to_str().unwrap(), "--rest", &address, "--grpc", &address];
@@ -160,6 +170,33 @@ fn icaches_two_nodes_and_one_etcd_become_a_cluster() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains(&format!("\"nodes\":[\"{}\",\"{}\"]", ip(1), ip(2))), "{answer}");
     }
+    let Some(python) = python() else {
+        println!("SKIPPED the ranks of icaches_two_nodes: no grpcio in .venv (tools/setup --venv)");
+        return;
+    };
+    let e2e = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
+    let ranks: Vec<Child> = ["0", "1"]
+        .iter()
+        .zip(&nodes)
+        .map(|(rank, node)| {
+            let mut command = Command::new(&python);
+            command.arg(e2e.join("icache_rank.py")).arg(e2e.join("../../../../proto"));
+            command.args([node.line("grpc"), node.line("rest"), rank, "2"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let mut served = Vec::new();
+    for (rank, node) in ranks.into_iter().zip(&nodes) {
+        let output = rank.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), node.log());
+        served.extend(serde_json::from_slice::<Vec<usize>>(&output.stdout).unwrap());
+    }
+    served.sort_unstable();
+    let twice: Vec<usize> = (0..data.files.len()).flat_map(|number| [number, number]).collect();
+    assert_eq!(served, twice, "each sample once an epoch, by one of the ranks");
+    let origin = |node: &Node| node.status()["datasets"][0]["stats"]["bytes_from_origin"].as_u64().unwrap();
+    let all: usize = data.files.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(nodes.iter().map(origin).sum::<u64>(), all as u64, "each byte left the origin once for both");
 }
 
 #[test]

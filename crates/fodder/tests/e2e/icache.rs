@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Python with grpcio, in the virtual environment that the tests are given or the repository's own.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.venv");
     let venv = std::env::var_os("FODDER_TEST_VENV").map_or_else(|| PathBuf::from(own), PathBuf::from);
     let python = venv.join("bin/python");
