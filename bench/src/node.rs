@@ -68,6 +68,7 @@ impl NodeArguments {
 
     /// The child's side: lives until its parent says that it is enough.
     pub(crate) fn run(self) -> Result<()> {
+        fodder_core::allocator::share_arenas();
         fixture::raise_open_files()?;
         std::fs::create_dir_all(&self.cache_dir)?;
         let runtime = tokio::runtime::Runtime::new()?;

@@ -18,6 +18,7 @@
 //!
 //! What must not be here: sockets that users connect to, command lines, wire formats.
 
+pub mod allocator;
 pub mod budget;
 pub mod catalog;
 pub mod config;

@@ -317,10 +317,7 @@ impl Dataset {
                     let run = next..next + count;
                     self.guessed.made(run.clone().map(|piece| (piece, u64::from(self.piece_len(PieceId(piece))))));
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                    // What goes to a shelf is soon out of memory; what is staged is held for long.
-                    let shelved = keeps.iter().all(|keep| matches!(keep, Some(Keep::Shelf(..))));
-                    let receive = if shelved { Receive::InPlace } else { Receive::Gathered };
-                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), receive);
+                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
                     self.await_guess(waiter, run, Arc::clone(&slot));
                     next += count;
                 }

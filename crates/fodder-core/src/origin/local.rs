@@ -32,7 +32,7 @@ use std::{
 const STORE: &str = "local";
 
 /// Bytes read at a time: large enough that the hop to a blocking thread does not show.
-const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 256 << 10;
 
 /// The files below a directory.
 #[derive(Debug)]

@@ -30,6 +30,7 @@ use std::{
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(super) fn run(args: &ServeArgs, log_args: &LogArgs) -> Result<ExitCode> {
+    fodder_core::allocator::share_arenas();
     let Effective { config, notes, auto_bytes } = Effective::new(args)?;
     log::start(&with_flags(config.log.clone(), log_args))?;
     for note in &notes {

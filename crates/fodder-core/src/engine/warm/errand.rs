@@ -89,7 +89,7 @@ impl Errand {
             allowed: max_bytes.unwrap_or(u64::MAX).saturating_sub(present.bytes_there),
             capacity: self.carrier.dataset.capacity_bytes().saturating_sub(present.bytes_there),
         };
-        let parts = abreast(self.chosen.walk().map(|object| self.parts(object, &mut room)));
+        let parts = abreast(ABREAST, self.chosen.walk().map(|object| self.parts(object, &mut room)));
         stream::iter(parts.map(Ok)).try_for_each_concurrent(workers, |part| self.carry(part)).await?;
         self.settle().await
     }
@@ -208,10 +208,10 @@ impl Errand {
 }
 
 /// The parts of all objects, those of a few neighbours in turn: a file is written by one thread at a time.
-fn abreast<T>(objects: impl Iterator<Item = Vec<T>>) -> impl Iterator<Item = T> {
+fn abreast<T>(count: usize, objects: impl Iterator<Item = Vec<T>>) -> impl Iterator<Item = T> {
     let (mut objects, mut open) = (objects.fuse(), VecDeque::new());
     std::iter::from_fn(move || {
-        while open.len() < ABREAST
+        while open.len() < count
             && let Some(parts) = objects.next()
         {
             open.extend(Some(parts.into_iter()).filter(|parts| parts.len() > 0));
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn parts_of_a_few_objects_come_in_turn_and_each_comes_once() {
         let objects = [vec![10, 11, 12], vec![], vec![20], vec![30, 31], vec![40], vec![50, 51]];
-        let all: Vec<i32> = abreast(objects.into_iter()).collect();
+        let all: Vec<i32> = abreast(4, objects.into_iter()).collect();
         assert_eq!(all, [10, 20, 30, 40, 11, 50, 31, 12, 51]);
     }
 }
