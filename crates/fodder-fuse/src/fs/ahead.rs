@@ -9,6 +9,7 @@ use std::{
     collections::VecDeque,
     ops::{Deref, Range},
     sync::{Arc, Weak},
+    time::{Duration, Instant},
 };
 
 /// Reads that must have followed each other before the next is guessed.
@@ -17,6 +18,8 @@ const LEAST_RUN: u32 = 2;
 const LEAST_BYTES: u64 = 128 << 10;
 /// Stretches ahead of a reader: some that it comes to, some that are being read.
 const DEPTH: usize = 4;
+/// Nobody waits longer for what is read ahead: its thread may wait for a turn behind those who wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Stretches in memory at a time, of all open files; each is at most as long as what the kernel asks for at once.
 const MAX_BUFFERS: usize = 64;
 /// Buffers that are kept for the next stretch: fresh memory costs page faults.
@@ -83,12 +86,14 @@ impl Ahead {
         look
     }
 
-    /// Waits for the bytes of a read that are coming; None if they do not.
+    /// Waits for the bytes of a read that are coming; None if they do not, or not soon.
     pub(super) fn wait(&self, range: &Range<u64>) -> Option<Kept> {
+        let deadline = Instant::now() + LONGEST_WAIT;
         let mut state = self.state.lock();
         loop {
             match state.look(range) {
-                Look::Coming => self.news.wait(&mut state),
+                Look::Coming if self.news.wait_until(&mut state, deadline).timed_out() => return None,
+                Look::Coming => {}
                 Look::Absent => return None,
                 Look::Here(kept) => {
                     state.stretches.retain(|stretch| stretch.range.end > range.end);
