@@ -32,8 +32,8 @@ pub(crate) struct Node {
 #[pymethods]
 impl Node {
     #[new]
-    #[pyo3(signature = (addresses, *, timeout = 30.0, patience = 30.0, revive = Vec::new()))]
-    fn new(addresses: Vec<String>, timeout: f64, patience: f64, revive: Vec<String>) -> PyResult<Self> {
+    #[pyo3(signature = (addresses, *, timeout = 30.0, patience = 30.0, revive = Vec::new(), others = false))]
+    fn new(addresses: Vec<String>, timeout: f64, patience: f64, revive: Vec<String>, others: bool) -> PyResult<Self> {
         let addresses: Result<Vec<Address>> = addresses.iter().map(|address| address.parse()).collect();
         let addresses = addresses.map_err(raise)?;
         if addresses.is_empty() {
@@ -42,7 +42,10 @@ impl Node {
         let seconds = |value: f64| {
             Duration::try_from_secs_f64(value).map_err(|_| raise(Error::Invalid(format!("{value} is no time to wait"))))
         };
-        let timeouts = Timeouts { progress: seconds(timeout)?, ..Timeouts::default() };
+        let mut timeouts = Timeouts { progress: seconds(timeout)?, ..Timeouts::default() };
+        if others || addresses.len() > 1 {
+            timeouts = timeouts.among_others();
+        }
         let whom = Whom { addresses, timeouts, patience: seconds(patience)?, revive };
         Ok(Self { whom, pool: PerProcess::new() })
     }

@@ -109,6 +109,9 @@ class ServedNode:
     def tcp(self) -> str:
         return self.lines["grpc"]
 
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
@@ -116,6 +119,7 @@ class ServedNode:
 
     def stop(self) -> None:
         if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
                 self.process.wait(DEADLINE_S)

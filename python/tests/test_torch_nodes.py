@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import fodder
 import pytest
 from conftest import serving, wait_for
@@ -42,6 +44,26 @@ def test_a_rank_whose_nodes_are_killed_goes_on_at_another_with_each_item_once(cl
         assert sorted(given) == list(range(len(data)))
     assert len(ids_in(loader, by_content)) == len(data)
     assert is_exact(nodes[2], "moving", len(data))
+    loader.close()
+
+
+@pytest.mark.parametrize("mode", MODES[:2], ids=lambda mode: type(mode).__name__.lower())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_rank_whose_node_hangs_goes_on_at_another_long_before_its_timeout(cluster, data, by_content, mode, workers):
+    nodes = cluster(2)
+    # Nobody waits that long: what ends the wait is that the node does not greet either.
+    pets = fodder.connect([node.tcp for node in nodes], timeout=600).dataset("pets")
+    loader = loader_of(pets, batch_size=1, mode=mode, num_workers=workers, job="stuck", seed=5)
+    given = []
+    begun = time.monotonic()
+    for number, batch in enumerate(loader):
+        given += ids_in([batch], by_content)
+        if number == 20:
+            nodes[0].pause()
+    assert time.monotonic() - begun < 120
+    assert sorted(given) == list(range(len(data))) and loader.audits[0].exact
+    assert len(ids_in(loader, by_content)) == len(data)
+    assert is_exact(nodes[1], "stuck", len(data))
     loader.close()
 
 
@@ -116,6 +138,25 @@ def test_items_are_read_from_another_node_when_the_first_is_gone(cluster, data):
     nodes[0].kill()
     assert [bytes(view) for view in pets.get_batch(range(len(data)))] == data.content
     assert pets.labels.tolist() == data.labels
+
+
+def test_whoever_connects_passes_over_a_node_that_hangs(cluster, data):
+    nodes = cluster(2)
+    pets = fodder.connect([node.tcp for node in nodes], timeout=600).dataset("pets")
+    nodes[0].pause()
+    assert pets[3] == data.content[3]
+    again = fodder.connect([node.tcp for node in nodes], timeout=600).dataset("pets")
+    assert again.labels.tolist() == data.labels
+
+
+def test_a_slow_node_is_waited_for_though_there_is_another(serve, data):
+    slow = serve(f"throttled:latency=4s:{data.folder}", "--name", "pets")
+    other = serve(str(data.folder), "--name", "pets")
+    pets = fodder.connect([slow.tcp, other.tcp]).dataset("pets")
+    assert pets[0] == data.content[0]
+    # It came from there: the other one has never seen it.
+    sources = [fodder.connect(node.tcp).dataset("pets").get_batch([0]).sources[0] for node in (slow, other)]
+    assert sources[0] != "origin" and sources[1] == "origin"
 
 
 def test_nodes_of_which_none_answers_are_all_named():

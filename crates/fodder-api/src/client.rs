@@ -17,11 +17,11 @@ pub use stream::{Item, ItemStream, ItemsStream, ObjectStream, ReadStream};
 pub use warm::WarmStream;
 
 use crate::{
-    Address, Error, Result,
+    Address, Error, Result, probe,
     v1::{self, node_client::NodeClient},
 };
 use fodder_policy::advise::Advice;
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tonic::{Request, Response, Status, transport::Channel};
 
 /// How long a client waits.
@@ -31,11 +31,27 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the answer to a short call, and for the next message of a stream.
     pub progress: Duration,
+    /// Where there is another node to go to: an answer that is so late is waited for only if the node answers a greeting over
+    /// another connection.
+    pub doubt: Option<Duration>,
+}
+
+impl Timeouts {
+    /// These where there is another node to go to: one that hangs costs a few seconds and not all of the timeout, and one
+    /// that is slow is waited for all the same.
+    #[must_use]
+    pub fn among_others(self) -> Self {
+        Self {
+            connect: self.connect.min(Duration::from_secs(2)),
+            doubt: self.doubt.or(Some(Duration::from_secs(1))),
+            ..self
+        }
+    }
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(5), progress: Duration::from_secs(30) }
+        Self { connect: Duration::from_secs(5), progress: Duration::from_secs(30), doubt: None }
     }
 }
 
@@ -85,9 +101,33 @@ impl Peer {
     }
 
     async fn short<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T> {
-        match tokio::time::timeout(self.timeouts.progress, call).await {
-            Ok(reply) => reply.map(Response::into_inner).map_err(|status| self.error(status)),
-            Err(_) => Err(self.silent()),
+        self.patiently(call).await?.map(Response::into_inner).map_err(|status| self.error(status))
+    }
+
+    /// Waits for an answer as long as is allowed, and no longer than the node is there, if that is in doubt.
+    async fn patiently<T>(&self, answer: impl Future<Output = T>) -> Result<T> {
+        let mut answer = pin!(tokio::time::timeout(self.timeouts.progress, answer));
+        let answered = match self.timeouts.doubt {
+            None => answer.await,
+            Some(doubt) => tokio::select! {
+                answered = &mut answer => answered,
+                () = self.hangs(doubt) => {
+                    let address = &self.address;
+                    let text = format!("the node at {address} answers neither what it was asked nor a greeting");
+                    return Err(Error::Unavailable(text));
+                }
+            },
+        };
+        answered.map_err(|_| self.silent())
+    }
+
+    /// Ends when the node turns out to hang.
+    async fn hangs(&self, doubt: Duration) {
+        loop {
+            tokio::time::sleep(doubt).await;
+            if probe::is_silent_async(&self.address).await {
+                return;
+            }
         }
     }
 

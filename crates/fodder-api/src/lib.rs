@@ -21,6 +21,7 @@ pub mod client;
 pub mod error;
 pub mod frames;
 mod job;
+mod probe;
 
 pub use address::Address;
 pub use client::{

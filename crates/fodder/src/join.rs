@@ -29,8 +29,10 @@ pub async fn connect(args: &NodeArgs) -> Result<Client> {
     let mut tried = String::new();
     let candidates = candidates(args)?;
     let is_named = args.addr.is_some() && candidates.len() == 1;
+    let timeouts = Timeouts::default();
+    let timeouts = if candidates.len() > 1 { timeouts.among_others() } else { timeouts };
     for address in candidates {
-        match Client::connect(&address).await {
+        match Client::connect_with(&address, timeouts).await {
             Ok(client) => return Ok(client),
             // Who names an address wants to know about that one.
             Err(error) if is_named => return Err(error.into()),

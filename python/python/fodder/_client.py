@@ -25,15 +25,15 @@ _DEFAULT_TCP = "127.0.0.1:18284"
 _Settings = tuple[tuple[str, ...], float, float, tuple[str, ...]]
 
 # One for each node and settings, so that everything in a process shares its connections.
-_nodes: weakref.WeakValueDictionary[_Settings, Node] = weakref.WeakValueDictionary()
+_nodes: weakref.WeakValueDictionary[tuple[_Settings, bool], Node] = weakref.WeakValueDictionary()
 
 
-def _node(settings: _Settings) -> Node:
-    node = _nodes.get(settings)
+def _node(settings: _Settings, others: bool = False) -> Node:
+    node = _nodes.get((settings, others))
     if node is None:
         addresses, timeout, patience, revive = settings
-        node = Node(list(addresses), timeout=timeout, patience=patience, revive=list(revive))
-        _nodes[settings] = node
+        node = Node(list(addresses), timeout=timeout, patience=patience, revive=list(revive), others=others)
+        _nodes[settings, others] = node
     return node
 
 
@@ -48,7 +48,7 @@ def connect(addr: str | Sequence[str] | None = None, *, timeout: float = 30.0, p
     with exactly what it has not had.
 
     A call that gets no answer for `timeout` seconds fails. A node that goes away, because it restarts, is waited for
-    `patience` seconds.
+    `patience` seconds. Of several nodes, one that hangs is given up after a few seconds; one that is slow is not.
     """
     tried = []
     for addresses in _candidates(addr):
@@ -170,7 +170,7 @@ class Client:
         if len(addresses) == 1:
             return self._node
         if address not in self._each:
-            self._each[address] = _node(((address,), timeout, 0.0, revive))
+            self._each[address] = _node(((address,), timeout, 0.0, revive), others=True)
         return self._each[address]
 
     def datasets(self) -> list[str]:

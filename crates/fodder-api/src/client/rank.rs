@@ -64,7 +64,7 @@ impl Rank {
         })
     }
 
-    /// Waits so long for answers, and for any of the nodes.
+    /// Waits so long for answers, and for any of the nodes. Where there are several, one that hangs is given up in a few seconds.
     #[must_use]
     pub fn with_patience(self, timeouts: Timeouts, patience: Duration) -> Self {
         Self { timeouts, patience, ..self }
@@ -230,7 +230,9 @@ impl Rank {
         behind: Option<&(u64, Order)>,
         next: Option<(u64, &Order)>,
     ) -> Result<(Job, v1::BeginEpochReply)> {
-        let client = Client::lazy(&self.addresses[at], self.timeouts)?;
+        let is_alone = self.addresses.len() == 1;
+        let timeouts = if is_alone { self.timeouts } else { self.timeouts.among_others() };
+        let client = Client::lazy(&self.addresses[at], timeouts)?;
         let job = client.introduce(self.introduction.clone()).await?.job;
         let mut begun = v1::BeginEpochReply::default();
         if let Some((epoch, order)) = behind {

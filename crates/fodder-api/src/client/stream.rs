@@ -24,10 +24,7 @@ impl<T> Messages<T> {
 
     /// The next message; None at the end.
     pub(super) async fn next(&mut self) -> Result<Option<T>> {
-        match tokio::time::timeout(self.peer.timeouts.progress, self.stream.message()).await {
-            Ok(message) => message.map_err(|status| self.peer.error(status)),
-            Err(_) => Err(self.peer.silent()),
-        }
+        self.peer.patiently(self.stream.message()).await?.map_err(|status| self.peer.error(status))
     }
 }
 

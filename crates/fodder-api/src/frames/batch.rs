@@ -3,9 +3,9 @@
 //! Bytes are received straight behind each other, heads and all, in as few calls as the kernel allows; nothing is
 //! allocated or copied for an item. The buffer grows by what has arrived, never by what a length announces.
 
-use super::{BatchHead, ItemHead, Kind, ReplyHead, socket::Socket};
+use super::{BatchHead, ItemHead, Kind, ReplyHead};
 use crate::{Delivery, Error, Result, Source, v1::ErrorCode};
-use std::ops::Range;
+use std::{io::Read, ops::Range};
 
 /// Free room that is kept for the next receive.
 const ROOM_BYTES: usize = 256 << 10;
@@ -133,7 +133,7 @@ impl<R: Room> Batch<R> {
     /// last on this connection, because the node closes.
     pub(super) fn receive(
         &mut self,
-        socket: &mut Socket,
+        node: &mut impl Read,
         request: u32,
         mut count: Option<usize>,
     ) -> Result<Result<bool>> {
@@ -142,7 +142,7 @@ impl<R: Room> Batch<R> {
         let mut parsed = 0;
         let mut open = false;
         while open || count.is_none_or(|count| self.entries.len() < count) {
-            let frame = self.frame(socket, parsed)?;
+            let frame = self.frame(node, parsed)?;
             let body = parsed + ReplyHead::BYTES..parsed + ReplyHead::BYTES + frame.body_bytes as usize;
             parsed = body.end;
             match frame.kind {
@@ -207,15 +207,15 @@ impl<R: Room> Batch<R> {
     }
 
     /// The frame that begins at `at`, once all of it is in the buffer.
-    fn frame(&mut self, socket: &mut Socket, at: usize) -> Result<ReplyHead> {
-        self.fill(socket, at + ReplyHead::BYTES)?;
+    fn frame(&mut self, node: &mut impl Read, at: usize) -> Result<ReplyHead> {
+        self.fill(node, at + ReplyHead::BYTES)?;
         let head = self.buffer.as_ref()[at..at + ReplyHead::BYTES].try_into().expect("a head's bytes");
         let head = ReplyHead::decode(head).map_err(|bad| Error::Internal(format!("the node sent {bad}")))?;
-        self.fill(socket, at + ReplyHead::BYTES + head.body_bytes as usize)?;
+        self.fill(node, at + ReplyHead::BYTES + head.body_bytes as usize)?;
         Ok(head)
     }
 
-    fn fill(&mut self, socket: &mut Socket, until: usize) -> Result<()> {
+    fn fill(&mut self, node: &mut impl Read, until: usize) -> Result<()> {
         while self.filled < until {
             let have = self.buffer.as_ref().len();
             if have - self.filled < ROOM_BYTES {
@@ -229,7 +229,7 @@ impl<R: Room> Batch<R> {
                     self.buffer.grow(length)?;
                 }
             }
-            let received = socket.receive(&mut self.buffer.as_mut()[self.filled..]).map_err(super::client::lost)?;
+            let received = node.read(&mut self.buffer.as_mut()[self.filled..]).map_err(super::client::lost)?;
             if received == 0 {
                 return Err(super::client::ended());
             }
@@ -280,10 +280,10 @@ mod tests {
         let answer = frame(7, Kind::Item, &[&head.encode(), b"abc"]);
         let words = frame(0, Kind::Error, &[b"the node closes"]);
         let received = |surplus: &[u8]| {
-            let (mut node, client) = UnixStream::pair().unwrap();
+            let (mut node, mut client) = UnixStream::pair().unwrap();
             node.write_all(&[&answer[..], surplus].concat()).unwrap();
             let mut batch = Batch::new();
-            let is_last = batch.receive(&mut Socket::Unix(client), 7, Some(1));
+            let is_last = batch.receive(&mut client, 7, Some(1));
             is_last.map(|is_last| (is_last.unwrap(), batch.get(0).unwrap().data.unwrap().to_vec()))
         };
         for told in 0..=words.len() {

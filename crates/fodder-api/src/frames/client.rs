@@ -1,21 +1,23 @@
 //! The blocking client of the framed protocol: one connection, one request at a time.
 
+mod line;
 mod object;
 
 pub use object::Entries;
 
 use super::{
     Batch, Hello, HelloReply, Kind, Lease, LeaseHead, Leased, MAX_LEASES, MAX_REPLY_BYTES, OpenedHead, ReplyHead,
-    Request, Room, codec::pack, lease::Returns, socket::Socket,
+    Request, Room, codec::pack, lease::Returns,
 };
 use crate::{
     Address, Error, MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, Result, Target, client::Timeouts, v1::ErrorCode,
 };
 use fodder_policy::job::BatchRequest;
+use line::Line;
 use std::{
     collections::{HashMap, VecDeque},
     fs::File,
-    io::{self, ErrorKind, IoSlice},
+    io::{self, ErrorKind},
     os::fd::OwnedFd,
     sync::{Arc, Weak},
 };
@@ -41,9 +43,7 @@ pub struct Opened {
 /// that it must be made anew.
 #[derive(Debug)]
 pub struct FrameClient {
-    socket: Socket,
-    address: Address,
-    timeouts: Timeouts,
+    line: Line,
     /// Of the frames, as agreed.
     version: u16,
     /// The number of the last request.
@@ -71,13 +71,10 @@ impl FrameClient {
         let unreachable = |error: io::Error| {
             Error::Unavailable(format!("cannot reach the node at {address}: {error}; see whether it is running"))
         };
-        let mut socket = Socket::connect(address, timeouts).map_err(unreachable)?;
-        let limit = timeouts.progress;
-        socket.send_all(&mut [IoSlice::new(&Hello::OURS.encode())], limit).map_err(unreachable)?;
+        let mut line = Line::connect(address, timeouts).map_err(unreachable)?;
+        line.send(&Hello::OURS.encode()).map_err(unreachable)?;
         let mut client = Self {
-            socket,
-            address: address.clone(),
-            timeouts,
+            line,
             version: 0,
             request: 0,
             broken: false,
@@ -104,7 +101,7 @@ impl FrameClient {
 
     /// Where the node listens, as it was given.
     pub fn address(&self) -> &Address {
-        &self.address
+        self.line.address()
     }
 
     /// Whether the connection is of no further use.
@@ -264,7 +261,7 @@ impl FrameClient {
     }
 
     fn receive_into<R: Room>(&mut self, request: u32, count: Option<usize>, batch: &mut Batch<R>) -> Result<()> {
-        match batch.receive(&mut self.socket, request, count) {
+        match batch.receive(&mut self.line, request, count) {
             Ok(answer) => {
                 self.broken |= matches!(answer, Ok(true));
                 answer.map(drop)
@@ -276,7 +273,7 @@ impl FrameClient {
     /// Sends a request, and with it the leases that nobody here uses any more. Its number.
     fn send(&mut self, request: Request<'_>, handle: u32) -> Result<u32> {
         if self.broken {
-            let address = &self.address;
+            let address = self.line.address();
             return Err(Error::Unavailable(format!("the connection to the node at {address} was lost: connect again")));
         }
         self.out.clear();
@@ -290,7 +287,7 @@ impl FrameClient {
         }
         self.request = next_number(self.request);
         request.encode(self.request, handle, &mut self.out);
-        let sent = self.socket.send_all(&mut [IoSlice::new(&self.out)], self.timeouts.progress);
+        let sent = self.line.send(&self.out);
         sent.map_err(|error| self.broken_by(lost(error)))?;
         Ok(self.request)
     }
@@ -324,7 +321,7 @@ impl FrameClient {
 
     fn receive_exact(&mut self, mut buffer: &mut [u8]) -> Result<()> {
         while !buffer.is_empty() {
-            match self.socket.receive_with(buffer, &mut self.descriptors) {
+            match self.line.receive_with(buffer, &mut self.descriptors) {
                 Ok(0) => return Err(self.broken_by(ended())),
                 Ok(received) => buffer = &mut buffer[received..],
                 Err(error) => return Err(self.broken_by(lost(error))),
@@ -354,7 +351,10 @@ fn parse_snapshot(text: &str) -> Result<[u8; 16]> {
 
 pub(super) fn lost(error: io::Error) -> Error {
     Error::Unavailable(match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "the node did not answer in time".into(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => match error.get_ref() {
+            Some(why) => format!("the node did not answer in time: {why}"),
+            None => "the node did not answer in time".into(),
+        },
         _ => format!("the connection to the node was lost: {error}"),
     })
 }

@@ -115,7 +115,8 @@ impl Remote {
         if let Some(link) = self.idle.lock().pop() {
             return Ok((link, true));
         }
-        let mut client = FrameClient::connect_with(&self.address, Timeouts { connect: CONNECT, progress: ANSWER })?;
+        let mut client =
+            FrameClient::connect_with(&self.address, Timeouts { connect: CONNECT, progress: ANSWER, doubt: None })?;
         let handle = client.open(&self.dataset, None)?.handle;
         if std::mem::take(&mut *self.away.lock()) {
             tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");

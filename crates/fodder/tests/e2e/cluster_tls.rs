@@ -203,7 +203,7 @@ fn with_certificates_another_machine_is_not_answered_in_plain_text() {
         Node::start(&dir.path().join("a"), &args)
     });
     let address: Address = grpc.parse().unwrap();
-    let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30) };
+    let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30), doubt: None };
     let frames =
         || FrameClient::connect_with(&address, timeouts).and_then(|mut client| client.open("pets", None).map(drop));
     let grpc = || {

@@ -4,8 +4,7 @@ use super::{FrameClient, strange};
 use crate::{
     Error, MAX_PATH_BYTES, Result, Source,
     frames::{
-        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, ObjectHead, ObjectId, Request, Socket, TargetRef,
-        VIEWS_SINCE,
+        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, ObjectHead, ObjectId, Request, TargetRef, VIEWS_SINCE,
         codec::{BadFrame, pack_objects},
     },
 };
@@ -101,7 +100,7 @@ impl FrameClient {
 
     /// Whether the node shows cache files that may still change.
     pub fn shows_files(&self) -> bool {
-        self.version >= VIEWS_SINCE && matches!(self.socket, Socket::Unix(_))
+        self.version >= VIEWS_SINCE && self.line.carries_descriptors()
     }
 
     /// Reads a range of one version of an object from its cache file into `buffer`, as long as the range is. False if it cannot

@@ -4,11 +4,12 @@ use super::{Fleet, Shape};
 use crate::program::wait_for;
 use fodder_api::{
     Address,
-    client::{Client, Job},
+    client::{Client, Job, Timeouts},
     v1,
 };
 use fodder_policy::plan::Order;
-use std::collections::BTreeMap;
+use rustix::process::Signal;
+use std::{collections::BTreeMap, time::Duration};
 
 const WORLD: u32 = 6;
 const ORDER: Order = Order::Seed(3);
@@ -78,22 +79,41 @@ impl Rank {
 
 #[test]
 fn a_rank_of_the_client_goes_on_at_another_node_when_its_own_is_killed() {
+    // When some of what it has consumed is acknowledged and some is not; and when it is about to begin an epoch.
+    let kill = |fleet: &mut Fleet, at| match at {
+        (0, 20) => fleet.nodes[0] = None,
+        (1, 38) => fleet.nodes[1] = None,
+        _ => {}
+    };
+    consumes_every_item_once(Timeouts::default(), kill);
+}
+
+#[test]
+fn a_rank_of_the_client_goes_on_at_another_node_when_its_own_hangs() {
+    // Longer than this test may take: what ends the wait is that the node does not greet either.
+    let timeouts = Timeouts { progress: Duration::from_secs(3600), ..Timeouts::default() };
+    let stop = |fleet: &mut Fleet, at| match at {
+        (0, 20) => fleet.nodes[0].as_ref().unwrap().signal(Signal::STOP),
+        (1, 38) => fleet.nodes[1].as_ref().unwrap().signal(Signal::STOP),
+        _ => {}
+    };
+    consumes_every_item_once(timeouts, stop);
+}
+
+/// One rank in three epochs, at nodes with which something happens before it asks for a batch; in the end it is at the last.
+fn consumes_every_item_once(timeouts: Timeouts, mut happens: impl FnMut(&mut Fleet, (u64, u64))) {
     let mut fleet = Fleet::with(Shape { objects: 150, bytes: 16 << 10, ..Shape::default() });
     let contents = std::mem::take(&mut fleet.contents);
     let addresses: Vec<Address> = fleet.addresses.iter().map(|address| address.parse().unwrap()).collect();
     let introduction = v1::IntroduceRequest { dataset: "world".into(), name: "train".into(), ..Default::default() };
-    let mut rank = fodder_api::Rank::new(addresses.clone(), introduction, 0).unwrap();
+    let rank = fodder_api::Rank::new(addresses.clone(), introduction, 0).unwrap();
+    let mut rank = rank.with_patience(timeouts, Duration::from_secs(30));
     let mut times = Times::new();
     let mut audits = Vec::new();
     for epoch in 0..3 {
         audits.push(fleet.runtime.block_on(rank.begin(epoch, ORDER)).unwrap());
         for number in 0.. {
-            // When some of what it has consumed is acknowledged and some is not; and when it is about to begin an epoch.
-            match (epoch, number) {
-                (0, 20) => fleet.nodes[0] = None,
-                (1, 38) => fleet.nodes[1] = None,
-                _ => {}
-            }
+            happens(&mut fleet, (epoch, number));
             let items = fleet.runtime.block_on(rank.next(4)).unwrap();
             for item in &items {
                 assert!(**item.data.as_ref().unwrap() == contents[item.served as usize], "{} is wrong", item.served);

@@ -159,7 +159,7 @@ impl Fleet {
 
     /// To be called where a runtime is.
     fn client(&self, n: usize) -> Client {
-        let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30) };
+        let timeouts = Timeouts { connect: Duration::from_secs(30), progress: Duration::from_secs(30), doubt: None };
         Client::lazy(&self.socket(n), timeouts).unwrap()
     }
 

@@ -112,7 +112,7 @@ impl Reader {
 
     fn read_until_lost(&self, rng: &mut SmallRng) -> Result<(), Error> {
         // A node that is stopped keeps its readers waiting.
-        let timeouts = Timeouts { connect: Duration::from_secs(60), progress: Duration::from_secs(120) };
+        let timeouts = Timeouts { connect: Duration::from_secs(60), progress: Duration::from_secs(120), doubt: None };
         let mut client = FrameClient::connect_with(&self.socket, timeouts)?;
         let handle = client.open("world", None)?.handle;
         let mut batch = Batch::new();

@@ -174,7 +174,7 @@ impl Rank {
 
     /// Begins the epoch at a node, behind what it has consumed of it.
     fn begin(&mut self) -> Result<(), Error> {
-        let timeouts = Timeouts { connect: Duration::from_secs(60), progress: Duration::from_secs(120) };
+        let timeouts = Timeouts { connect: Duration::from_secs(60), progress: Duration::from_secs(120), doubt: None };
         let client = self.runtime.block_on(async { Client::lazy(&self.sockets[self.at], timeouts) })?;
         let request = v1::IntroduceRequest {
             dataset: "world".into(),
