@@ -67,6 +67,17 @@ impl Snapshot {
         above.chain([&*path]).any(|path| self.links().find(path).is_some())
     }
 
+    /// Whether the object at a position in path order is the first of several that lie in its directory, not further below.
+    pub(crate) fn begins_directory(&self, place: u32) -> bool {
+        let directory = |place: u32| {
+            let path = self.object_table().path(self.slot_at(place));
+            path.rsplit_once('/').map_or_else(String::new, |(directory, _)| directory.to_owned())
+        };
+        place + 1 < self.object_count()
+            && directory(place + 1) == directory(place)
+            && (place == 0 || directory(place - 1) != directory(place))
+    }
+
     /// Up to `count` entries of a directory, in path order; None if there is no such directory.
     pub fn children(&self, directory: &str, from: Resume<'_>, count: usize) -> Option<Vec<Entry>> {
         let prefix = if directory.is_empty() { String::new() } else { below(directory) };

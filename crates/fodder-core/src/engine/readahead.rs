@@ -148,23 +148,26 @@ impl Dataset {
         advice.pattern
     }
 
-    /// A reader looks so many bytes past the end of its object: into the next ones, if objects are read in order.
+    /// A reader looks so many bytes past the end of its object: into the next ones, if objects are read in order. Who reads
+    /// the first of a directory from its beginning on will probably go on with the second: no more of that than of the first.
     fn look_beyond(&self, reader: ReaderId, mut bytes: u64) {
         let (snapshot, objects) = (self.snapshot(), self.objects.load());
         let Some(mut place) = snapshot.place_of(ObjectSlot(reader.object)) else { return };
+        let first_of_many = snapshot.begins_directory(place).then(|| objects.size(ObjectSlot(reader.object)));
         let mut wishes = Vec::new();
         let mut machine = self.lookahead.machine.lock();
         while bytes > 0 {
             place += 1;
             let Some(object) = snapshot.object_at(place) else { break };
             let size = objects.size(object);
-            if !machine.wants_object(place) {
-                // Nothing is brought in of it; but if the reader comes, it goes on as it ended.
-                machine.expect(reader, object.0, 0, size);
+            let in_order = machine.wants_object(place);
+            // Where nothing is brought in of it, and the reader comes, it still goes on as it ended.
+            let wanted = if in_order { bytes } else { bytes.min(first_of_many.unwrap_or(0)) };
+            let range = machine.expect(reader, object.0, wanted, size);
+            wishes.extend(split(range).map(|range| Wish::Next { object, range }));
+            if !in_order {
                 break;
             }
-            let range = machine.expect(reader, object.0, bytes, size);
-            wishes.extend(split(range).map(|range| Wish::Next { object, range }));
             bytes = bytes.saturating_sub(size);
         }
         drop(machine);
@@ -317,7 +320,10 @@ impl Dataset {
                     let run = next..next + count;
                     self.guessed.made(run.clone().map(|piece| (piece, u64::from(self.piece_len(PieceId(piece))))));
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
+                    // What is staged may stay in memory for long, and is gathered for that.
+                    let to_shelves = keeps.iter().all(|keep| matches!(keep, Some(Keep::Shelf(..))));
+                    let receive = if to_shelves { Receive::InPlace } else { Receive::Gathered };
+                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), receive);
                     self.await_guess(waiter, run, Arc::clone(&slot));
                     next += count;
                 }

@@ -149,6 +149,33 @@ async fn who_reads_large_objects_one_after_another_does_not_begin_anew_with_each
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_the_first_of_a_directory_has_as_much_of_the_second_brought_in() {
+    let objects = [("a/0", 4 * MIB), ("a/1", 32 * MIB), ("a/2", MIB)];
+    let world = world("throttled:latency=5ms:", 256 << 20, &objects);
+    let (engine, dataset) = world.start().await.unwrap();
+    read_all(&dataset, "a/0", 4 * MIB, MIB, 7).await;
+    until(&dataset, "of the second", |stats| stats.bytes_from_origin >= 8 * MIB).await;
+    let second = dataset.snapshot().lookup("a/1").unwrap();
+    until(&dataset, "it is kept", |_| dataset.residence(second).cached_bytes >= 4 * MIB).await;
+    assert_eq!(dataset.stats().bytes_from_origin, 8 * MIB, "and no more");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_another_of_a_directory_or_its_only_one_has_nothing_brought_in() {
+    let objects = ["a/0", "a/1", "a/2", "b/0", "c/0"].map(|name| (name, 4 * MIB));
+    let world = world("throttled:latency=5ms:", 256 << 20, &objects);
+    let (engine, dataset) = world.start().await.unwrap();
+    for (handle, name) in ["a/1", "b/0"].into_iter().enumerate() {
+        read_all(&dataset, name, 4 * MIB, MIB, handle as u64 + 1).await;
+    }
+    let stats = dataset.stats();
+    assert_eq!(stats.bytes_from_origin, 8 * MIB, "{stats:?}");
+    assert_eq!(stats.readahead_bytes, stats.readahead_used_bytes, "nothing was guessed that was not read: {stats:?}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_in_the_order_of_names_are_there_before_they_are_opened() {
     let names: Vec<String> = (0..40).map(|n| format!("{n:03}")).collect();
     let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 100_000)).collect();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// So many times what a stream has read may lie ahead of it: who has read little is not trusted with much.
-const TRUST: u64 = 8;
+const TRUST: u64 = 16;
 /// So many times as far a stream looks when its reader had to wait for what was proposed.
 const GROWTH: u64 = 4;
 /// A stream outlives a read that nothing followed by so many events.
@@ -155,7 +155,10 @@ impl Line {
         }
         let head = self.head.take_if(|_| range.start == 0);
         let goes_on = head.is_some() || range.start == 0 && range.end >= self.widths.bold;
-        let head = head.unwrap_or(Head { proposed: 0, width: self.widths.first, credit: 0 });
+        // Who waits already for what it begins with will wait for what follows.
+        let growth = if goes_on && waits { GROWTH } else { 1 };
+        let width = (self.widths.first * growth).min(self.widths.most);
+        let head = head.unwrap_or(Head { proposed: 0, width, credit: 0 });
         self.streams.push(Stream {
             read: range.clone(),
             steps: u32::from(goes_on),

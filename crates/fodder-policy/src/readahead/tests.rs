@@ -34,17 +34,32 @@ fn the_second_of_two_reads_from_the_beginning_makes_a_stream() {
     assert_eq!(first, nothing(Pattern::Start));
     let second = machine.read(&access(1, read..2 * read, true));
     assert_eq!(second.pattern, Pattern::Sequential);
-    let ahead = 2 * read..2 * BLOCK;
-    assert_eq!(second.ahead, vec![ahead], "from where it is to a block's end, eight times what it read");
+    let ahead = 2 * read..3 * BLOCK;
+    assert_eq!(second.ahead, vec![ahead], "from where it is to a block's end, sixteen times what it read");
 }
 
 #[test]
 fn one_large_read_at_the_beginning_makes_a_stream_and_one_anywhere_else_does_not() {
     let mut machine = machine();
     let first = machine.read(&access(1, 0..MIB, true));
-    let ahead = MIB..3 * BLOCK;
+    let ahead = MIB..5 * BLOCK;
     assert_eq!((first.pattern, first.ahead), (Pattern::Sequential, vec![ahead]));
     assert_eq!(machine.read(&access(2, MIB..2 * MIB, true)), nothing(Pattern::Jump));
+}
+
+#[test]
+fn who_waits_for_its_first_large_read_has_all_it_is_trusted_with_asked_for_before_it_waits_again() {
+    let mut machine = machine();
+    machine.read(&access(1, 0..MIB, true));
+    let reached = run(&mut machine, MIB, MIB, 3, false).last().unwrap().end;
+    assert_eq!(reached, 68 * MIB);
+    machine.read(&access(2, 0..MIB, false));
+    let mut reached = 0;
+    for n in 1..20 {
+        let advice = machine.read(&access(2, n * MIB..(n + 1) * MIB, false));
+        reached = advice.ahead.last().map_or(reached, |range| range.end);
+    }
+    assert_eq!(reached, (20 * MIB + 4 * BLOCK).next_multiple_of(BLOCK), "who never waited has four blocks");
 }
 
 #[test]
@@ -163,7 +178,7 @@ fn what_a_reader_has_passed_is_not_wanted_any_more() {
     let reader = ReaderId { object: 3, handle: 1 };
     let proposed = run(&mut machine, 0, MIB, 4, true).pop().unwrap();
     assert!(machine.wants(reader, &proposed));
-    run(&mut machine, 4 * MIB, MIB, 60, true);
+    run(&mut machine, 4 * MIB, MIB, 80, true);
     assert!(!machine.wants(reader, &proposed));
     assert!(!machine.wants(ReaderId { object: 3, handle: 2 }, &proposed));
 }
