@@ -8,7 +8,7 @@ pub(super) use cluster::run as run_cluster;
 
 use super::Setting;
 use crate::{
-    epoch::read_all,
+    epoch::{forget, read_all},
     fixture,
     outcome::{Line, Target},
     program::{self, Mount, Node},
@@ -63,7 +63,10 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     write_both(&native, setting)?;
     let node = Node::start(&native.display().to_string(), &workspace.path().join("cache"), 8 << 30, &[])?;
     node.warm()?;
-    let mut lines = Vec::new();
+    let duration = setting.choose("6s", "400ms");
+    let mut lines = vec![as_written(&node, &native, &workspace.path().join("written"), duration)?];
+    forget(&native)?;
+    forget(&workspace.path().join("cache/tier"))?;
     for (number, way) in WAYS.iter().enumerate() {
         let dir = workspace.path().join(format!("mount{number}"));
         let mount = match node.mount(&dir, way.options) {
@@ -73,11 +76,19 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
                 continue;
             }
         };
-        let duration = setting.choose("6s", "400ms");
         lines.extend(way.measure(way.name, &mount, &native, duration)?);
     }
     lines.extend(small_pages(&native, setting)?);
     Ok(lines)
+}
+
+/// What the pages of a cache are like before they were read from the disk: where several threads wrote them, in parts.
+fn as_written(node: &Node, native: &Path, dir: &Path, duration: &str) -> Result<Line> {
+    let mount = node.mount(dir, WAYS[0].options)?;
+    warm_both("large", mount.dir(), native)?;
+    let reading = Reading { part: "large", options: &["--mmap", "--readers", "8"], duration };
+    let speeds = reading.compare(mount.dir(), native)?;
+    Ok(speeds.line("as just written: mapped, 8 readers".into(), "GB/s", NATIVE, Target::Context))
 }
 
 /// The files that are read: many small ones, and a few large ones.
