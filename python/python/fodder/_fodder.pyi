@@ -47,8 +47,8 @@ class Node:
     children: each process makes connections of its own.
 
     A call during which the node is away is made again, at the next one if there are several, until `patience` seconds
-    have passed; one that gets no answer fails after `timeout`. `revive` is a command that has the node again. Where there
-    are several, or `others` that whoever asks would turn to, a node that hangs is given up after a few seconds.
+    have passed; one that gets no answer fails after `timeout`. `revive` is a command that has the node again. Where
+    there are several, or `others` that whoever asks would turn to, one that hangs is given up after a few seconds.
     """
 
     def __init__(
