@@ -4,7 +4,7 @@ use crate::{batch::Batch, error::raise, node::Node};
 use bytes::Bytes;
 use fodder_api::{Error, Scores, v1};
 use fodder_policy::{
-    job::{BatchRequest, JobId},
+    job::{BatchRequest, JobId, Start},
     serving::{Approximation, Mode},
 };
 use pyo3::{
@@ -169,7 +169,7 @@ impl Node {
     }
 
     /// Goes on from a checkpoint: the job's new number, its epoch, and how many items are left for all ranks.
-    #[pyo3(signature = (dataset, job, checkpoint, world, rank, ids = None, attempt = 0))]
+    #[pyo3(signature = (dataset, job, checkpoint, world, rank, ids = None, attempt = 0, nonce = 0))]
     #[allow(clippy::too_many_arguments, reason = "as many as the request has")]
     fn resume(
         &self,
@@ -181,11 +181,13 @@ impl Node {
         rank: u32,
         ids: Option<&[u8]>,
         attempt: u64,
+        nonce: u64,
     ) -> PyResult<(u64, u64, u32)> {
         let checkpoint = Bytes::copy_from_slice(checkpoint);
         let ids: Option<Arc<[u32]>> = ids.map(|ids| unpack(ids).into());
+        let start = Start { attempt, nonce };
         let (job, reply) = self.call(py, async |client| {
-            client.job(dataset, job).resume(checkpoint.clone(), world, Some(rank), ids.clone(), attempt).await
+            client.job(dataset, job).resume(checkpoint.clone(), world, Some(rank), ids.clone(), start).await
         })?;
         Ok((job.id(), reply.epoch, reply.left))
     }

@@ -115,6 +115,41 @@ def test_nodes_are_restarted_one_after_the_other_under_a_loop_that_notices_nothi
     loader.close()
 
 
+def test_a_node_that_dies_between_a_resume_and_its_epoch_parts_no_rank_from_the_others(cluster, data, by_content):
+    nodes = cluster(3)
+
+    def start(attempt):
+        for rank in range(2):
+            pets = fodder.connect([node.tcp for node in nodes[rank:] + nodes[:rank]]).dataset("pets")
+            how = {"job": "parted", "rank": rank, "world": 2, "uneven": "exact", "seed": 8, "attempt": attempt}
+            yield loader_of(pets, batch_size=2, **how)
+
+    ranks = list(start(1))
+    passes = [iter(loader) for loader in ranks]
+    given = [index for _ in range(3) for batches in passes for index in ids_in([next(batches)], by_content)]
+    states = [loader.state_dict() for loader in ranks]
+    ranks = list(start(2))
+    for loader, state in zip(ranks, states):
+        loader.load_state_dict(state)
+    passes = [iter(loader) for loader in ranks]
+    begin, others = ranks[0]._seat.begin, []
+
+    def begin_when_the_node_is_dead(*args):
+        # Rank 0 has resumed there, and the node of rank 1 hears of it.
+        others.append(next(passes[1]))
+        nodes[0].kill()
+        ranks[0]._seat.begin = begin
+        return begin(*args)
+
+    ranks[0]._seat.begin = begin_when_the_node_is_dead
+    given += ids_in(passes[0], by_content) + ids_in(others, by_content) + ids_in(passes[1], by_content)
+    assert sorted(given) == list(range(len(data)))
+    for loader in ranks:
+        next(iter(loader))
+    for node in nodes[1:]:
+        wait_for("the epoch to be closed", lambda node=node: is_exact(node, "parted", len(data)))
+
+
 def test_what_was_consumed_last_is_told_though_the_node_is_killed_at_the_end(cluster, data, by_content):
     nodes = cluster(2)
     pets = fodder.connect([node.tcp for node in nodes]).dataset("pets")

@@ -29,7 +29,7 @@ mod word;
 pub use heed::{Heeded, Telling};
 pub use prepared::Prepared;
 pub use request::{
-    Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Status, Upcoming,
+    Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Start, Status, Upcoming,
 };
 pub use score::{PAGE_ITEMS, Page, Report, Reported};
 pub use word::{MAX_WORD_BYTES, Word};
@@ -314,7 +314,7 @@ impl Jobs {
         }
         member.seen = member.seen.max(now);
         self.draw = self.draw.wrapping_add(1);
-        let nonce = mix(self.draw);
+        let nonce = if request.start.nonce == 0 { mix(self.draw) } else { request.start.nonce };
         let mut resumed = member.resume(&request, prepared, self.snapshot, nonce, room)?;
         resumed.effects.extend(self.review(seat));
         Ok(resumed)

@@ -6,7 +6,7 @@ use crate::{
     v1::{self, jobs_client::JobsClient},
 };
 use bytes::Bytes;
-use fodder_policy::plan::Order;
+use fodder_policy::{job::Start, plan::Order};
 use futures::stream;
 use std::{future::Future, iter, sync::Arc};
 use tonic::{Response, Status, transport::Channel};
@@ -185,18 +185,18 @@ impl Job {
     }
 
     /// Goes on from a checkpoint on `world` ranks: one rank of them (the others join the first), or `None` for all. `ids`
-    /// is needed where the plan was a list. `attempt` is a number that all ranks of this start share and those of no other
-    /// start have; 0 where they know none. Requests from now on are made with the job that is returned.
+    /// is needed where the plan was a list. `start` tells this start of the job from others. Requests from now on are made with the job that is returned.
     pub async fn resume(
         &self,
         checkpoint: Bytes,
         world: u32,
         rank: Option<u32>,
         ids: Option<Arc<[u32]>>,
-        attempt: u64,
+        start: Start,
     ) -> Result<(Self, v1::ResumeReply)> {
         let (dataset, job) = self.name();
-        let head = v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids: Vec::new(), attempt };
+        let Start { attempt, nonce } = start;
+        let head = v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids: Vec::new(), attempt, nonce };
         let ids = ids.unwrap_or_default();
         let messages = in_chunks(head, ids.len(), move |message, range| message.ids = ids[range].to_vec());
         let reply = self.call(|mut jobs| async move { jobs.resume(stream::iter(messages)).await }).await?;

@@ -23,7 +23,7 @@ pub(super) use state::State;
 pub use word::Heard;
 
 pub use fodder_policy::{
-    job::{BatchRequest, Introduction, JobId, Page, Resume, Scores, Settings, Status, Telling, Word},
+    job::{BatchRequest, Introduction, JobId, Page, Resume, Scores, Settings, Start, Status, Telling, Word},
     ledger::Audit,
     plan::{Order, Snapshot as PlanSnapshot, Uneven},
     serving::{Approximation, Kind, Mode, Served},
@@ -160,6 +160,12 @@ impl Jobs<'_> {
         order: Order,
         shown: Option<Shown<'_>>,
     ) -> Result<Begun> {
+        if let Some(shown) = &shown
+            && let Some(word) = self.dataset.jobs.lock().machine.unheard(job, shown.receipt)?
+        {
+            self.heed(word);
+            return Err(Error::Unavailable("this node had not heard that the job resumed: introduce it again".into()));
+        }
         let begun = loop {
             let (newest, on) = self.snapshot_to_begin_on(job, epoch);
             let plan = Arc::new(Plan::new(seen_by_plans(&on), epoch, order.clone())?);

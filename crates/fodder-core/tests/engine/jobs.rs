@@ -3,7 +3,7 @@
 use crate::world::{World, content};
 use fodder_core::{
     Dataset, Error,
-    job::{Batch, BatchRequest, Introduction, JobId, Mode, Order, Resume, Scores, Uneven},
+    job::{Batch, BatchRequest, Introduction, JobId, Mode, Order, Resume, Scores, Start, Uneven},
 };
 use fodder_policy::Policy;
 use std::{collections::BTreeMap, sync::Arc};
@@ -87,7 +87,8 @@ async fn each_mode_delivers_every_item_once_though_its_clients_restart() {
             // A batch that nobody acknowledged is given out again after the restart.
             take(&dataset, &world, BatchRequest { job, epoch, rank: 0, number: 9, count: 7 }).await;
             let checkpoint = dataset.jobs().checkpoint(job).unwrap();
-            let resume = Resume { attempt: 0, job, rank: None, world: 1, checkpoint: &checkpoint, ids: None };
+            let resume =
+                Resume { start: Start::default(), job, rank: None, world: 1, checkpoint: &checkpoint, ids: None };
             let resumed = dataset.jobs().resume(resume).unwrap();
             assert_eq!((resumed.epoch, resumed.left), (epoch, 200 - 63));
             let gone = dataset.jobs().acknowledge(job, epoch, 0, 9).unwrap_err();

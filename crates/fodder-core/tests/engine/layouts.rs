@@ -5,7 +5,7 @@ use crate::{
     world::{World, content},
 };
 use fodder_core::{
-    job::{BatchRequest, Mode, Order, Resume, Scores},
+    job::{BatchRequest, Mode, Order, Resume, Scores, Start},
     layout::Layout,
 };
 use fodder_policy::Policy;
@@ -152,7 +152,8 @@ async fn a_job_that_resumes_is_on_the_snapshot_of_its_checkpoint() {
     dataset.refresh().await.unwrap();
     // Each time by the id it had at first, as a client does that knows no other.
     for _ in 0..3 {
-        let resume = Resume { attempt: 0, job: first, rank: None, world: 1, checkpoint: &checkpoint, ids: None };
+        let resume =
+            Resume { start: Start::default(), job: first, rank: None, world: 1, checkpoint: &checkpoint, ids: None };
         let resumed = jobs.resume(resume).unwrap();
         assert_eq!((resumed.snapshot, resumed.left), (begun.snapshot, 60 - 14));
         assert_eq!(jobs.status().len(), 1);

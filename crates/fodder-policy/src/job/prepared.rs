@@ -35,7 +35,8 @@ impl Prepared {
         };
         let rest = checkpoint.rest();
         let sum = checkpoint::sum(request.checkpoint);
-        let sum = if request.attempt == 0 { sum } else { mix(sum ^ mix(request.attempt)) };
+        let attempt = request.start.attempt;
+        let sum = if attempt == 0 { sum } else { mix(sum ^ mix(attempt)) };
         Ok(Self { sum, snapshot, checkpoint, plan, rest })
     }
 }

@@ -5,7 +5,10 @@ use super::{
     word::{ALL_RANKS, Chapter, PlanName, Told, Word},
 };
 use crate::{Error, Result, ledger::Slip};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
+
+/// What a receipt has of the checkpoint that its run went on from: all of it, unless it is longer.
+const MAX_CHECKPOINT_BYTES: usize = 4 << 10;
 
 impl Jobs {
     /// What a rank can show elsewhere, so that it goes on exactly behind what it has consumed: about a hundred bytes, unless
@@ -20,8 +23,20 @@ impl Jobs {
         let done = here.into_iter().collect();
         let told = member.told(vec![chapter], Duration::ZERO);
         let said = told.said.into_iter().filter(|(said, _)| [rank, ALL_RANKS].contains(said)).collect();
-        let told = Told { said, done, checkpoint: None, ..told };
+        // With it a node that has not heard of the run can be in it.
+        let checkpoint = told.checkpoint.filter(|bytes| bytes.len() <= MAX_CHECKPOINT_BYTES);
+        let told = Told { said, done, checkpoint, ..told };
         Ok(Word { name: member.introduction.name.clone(), life: member.life, told: Some(told) }.encode())
+    }
+
+    /// What a receipt says of a run that has not been heard of here: to be [heeded](Self::heed) before its rank begins anything.
+    /// The job has another id then, and the rank has to introduce it again.
+    pub fn unheard(&self, job: JobId, receipt: &[u8]) -> Result<Option<Word>> {
+        let Word { name, life, told } = Word::decode(receipt, &self.settings)?;
+        let member = self.member(job)?;
+        let is_later = |told: &Told| name == member.introduction.name && member.is_before(told, life);
+        let told = told.filter(is_later).filter(|told| told.number == 0 || told.checkpoint.is_some());
+        Ok(told.map(|told| Word { name, life, told: Some(Told { done: BTreeMap::new(), ..told }) }))
     }
 
     /// Refuses a receipt of another run of a job than the one that is here: before its rank begins anything.
@@ -38,8 +53,7 @@ impl Jobs {
             {
                 Ok(())
             }
-            Some(_) => Err(superseded(&member.introduction.name)),
-            None => Err(superseded(&member.introduction.name)),
+            _ => Err(superseded(&member.introduction.name)),
         }
     }
 

@@ -180,6 +180,16 @@ pub struct Begun {
     pub effects: Vec<Effect>,
 }
 
+/// Tells the starts of a job apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Start {
+    /// A number that all ranks of one start share and those of no other have; 0: they know none.
+    pub attempt: u64,
+    /// A number that the rank draws when it starts. One that says the same again with the same number has not heard the
+    /// answer, and joins; with another, it has started again. 0: each time is another start.
+    pub nonce: u64,
+}
+
 /// A job that wants to go on from a checkpoint.
 #[derive(Debug, Clone)]
 pub struct Resume<'a> {
@@ -189,9 +199,8 @@ pub struct Resume<'a> {
     pub rank: Option<u32>,
     /// How many ranks it has now.
     pub world: u32,
-    /// Tells this start of the job from others that went on from the same checkpoint, if its ranks know a number that they
-    /// share. With 0, a rank that says the same twice has started again.
-    pub attempt: u64,
+    /// Which start of the job this is, among those that went on from the same checkpoint.
+    pub start: Start,
     /// What [`checkpoint`](super::Jobs::checkpoint) gave.
     pub checkpoint: &'a [u8],
     /// The same list as before, where the plan was one.

@@ -14,7 +14,7 @@ pub(super) struct Run {
     pub(super) number: u64,
     /// Tells the checkpoint from others.
     pub(super) sum: u64,
-    /// The ranks that have said it, and a number that is drawn each time one does.
+    /// The ranks that have said it, and a number that is drawn each time one starts.
     pub(super) said: BTreeMap<u32, u64>,
     /// What it resumed from.
     pub(super) checkpoint: Option<Arc<[u8]>>,
@@ -42,7 +42,7 @@ impl Member {
         if let Some(rank) = request.rank
             && is_same
             && rank < request.world
-            && !self.run.said.contains_key(&rank)
+            && self.run.said.get(&rank).is_none_or(|said| *said == nonce)
         {
             let mut effects = Vec::new();
             if self.current.is_none() {

@@ -6,7 +6,7 @@
 //! Format 1: `FODW`, the version, then numbers (seven bits a byte, the least first) unless said otherwise, and at the end a
 //! sum over all of it (8 bytes). Texts and states are their length and their bytes.
 
-use super::{Introduction, Resume, Settings, member::Mark};
+use super::{Introduction, Resume, Settings, Start, member::Mark};
 use crate::{
     Error, Result,
     ledger::{
@@ -239,7 +239,7 @@ impl Told {
     /// The request to go on from its checkpoint, if it has one.
     pub(super) fn resume<'a>(&'a self, job: super::JobId, ids: Option<Arc<[u32]>>) -> Option<Resume<'a>> {
         let checkpoint = self.checkpoint.as_deref()?;
-        Some(Resume { job, rank: None, world: self.introduction.world, attempt: 0, checkpoint, ids })
+        Some(Resume { job, rank: None, world: self.introduction.world, start: Start::default(), checkpoint, ids })
     }
 }
 

@@ -35,6 +35,11 @@ fn every_item_is_consumed_once_and_every_node_says_so() {
 }
 
 #[test]
+fn ranks_of_one_start_are_never_parted_whatever_dies_before_they_are_at_work() {
+    many(seeds(400), Schedule::resumed);
+}
+
+#[test]
 fn a_calm_cluster_closes_every_epoch_with_an_exact_audit() {
     many(seeds(300), Schedule::calm);
 }

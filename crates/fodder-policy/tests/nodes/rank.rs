@@ -1,9 +1,9 @@
 //! One rank of the job, as a client is: what it has, what it remembers, and what it does when a node fails it.
 
-use crate::world::World;
+use crate::world::{SNAPSHOT, World};
 use fodder_policy::{
     Error, Result,
-    job::{Answer, BatchRequest, Introduction, JobId, Resume},
+    job::{Answer, BatchRequest, Introduction, JobId, Resume, Start},
     plan::Order,
     serving::Kind,
 };
@@ -35,7 +35,7 @@ pub(crate) struct Rank {
     /// Batches that it has consumed and whose acknowledgement was not answered.
     unanswered: Vec<u64>,
     /// From where the job resumes, and which start of it that is, until the rank is at work.
-    pub(crate) from: Option<(Vec<u8>, u64)>,
+    pub(crate) from: Option<(Vec<u8>, Start)>,
 }
 
 /// What a rank did.
@@ -48,7 +48,7 @@ pub(crate) struct Deed {
 }
 
 impl Rank {
-    pub(crate) fn new(rank: u32, node: usize, epoch: u64, from: Option<(Vec<u8>, u64)>) -> Self {
+    pub(crate) fn new(rank: u32, node: usize, epoch: u64, from: Option<(Vec<u8>, Start)>) -> Self {
         let (receipt, since, unanswered) = (None, Vec::new(), Vec::new());
         Self { rank, node, stand: Stand::New, epoch, number: 0, receipt, since, unanswered, from }
     }
@@ -96,10 +96,10 @@ impl Rank {
             Some(job) => job,
             None => node.introduce(introduction.clone(), now)?,
         };
-        if let Some((checkpoint, attempt)) = &self.from {
-            let attempt = *attempt;
+        if let Some((checkpoint, start)) = &self.from {
+            let start = *start;
             let (rank, world) = (Some(self.rank), introduction.world);
-            job = node.resume(Resume { job, rank, world, attempt, checkpoint, ids: None }, now)?.job;
+            job = node.resume(Resume { job, rank, world, start, checkpoint, ids: None }, now)?.job;
         }
         self.begin_as(world, job)
     }
@@ -108,6 +108,11 @@ impl Rank {
         let now = world.now;
         let node = &mut world.nodes[self.node];
         if let Some(receipt) = &self.receipt {
+            if let Some(word) = node.unheard(job, receipt)? {
+                node.heed(word, &[SNAPSHOT], now);
+                self.stand = Stand::New;
+                return Ok(());
+            }
             node.check_receipt(job, receipt)?;
         }
         node.begin(job, self.rank, self.epoch, Order::Seed(5), now)?;

@@ -5,7 +5,7 @@ use crate::{
     world::{Dice, ITEMS, SNAPSHOT, World},
 };
 use fodder_policy::{
-    job::{Introduction, Telling},
+    job::{Introduction, Start, Telling},
     ledger::Checkpoint,
     plan::{Order, Plan, Uneven},
     serving::Mode,
@@ -26,8 +26,8 @@ pub(crate) struct Schedule {
     pub(crate) faults: bool,
     /// Whether ranks that move show what they have consumed.
     pub(crate) receipts: bool,
-    /// Whether the job goes back to checkpoints.
-    pub(crate) resumes: bool,
+    /// How often the job goes back to a checkpoint, at most.
+    pub(crate) resumes: u64,
 }
 
 /// What came of it.
@@ -45,12 +45,17 @@ impl Schedule {
         let mode = [Mode::Strict, Mode::Reorder { window: 9 }][dice.below(2)];
         let uneven = [Uneven::Pad, Uneven::Exact][dice.below(2)];
         let (nodes, ranks) = (2 + dice.below(4), 1 + dice.below(6) as u32);
-        let (faults, receipts, resumes) = (true, true, dice.percent(60));
+        let (faults, receipts, resumes) = (true, true, if dice.percent(60) { u64::MAX } else { 0 });
         Self { seed, nodes, ranks, epochs: 2, mode, uneven, steps: 400, faults, receipts, resumes }
     }
 
     pub(crate) fn calm(seed: u64) -> Self {
-        Self { faults: false, resumes: false, epochs: 3, ..Self::faulty(seed) }
+        Self { faults: false, resumes: 0, epochs: 3, ..Self::faulty(seed) }
+    }
+
+    /// The job is started again once.
+    pub(crate) fn resumed(seed: u64) -> Self {
+        Self { resumes: 1, ..Self::faulty(seed) }
     }
 }
 
@@ -113,7 +118,7 @@ impl Story<'_> {
                 let rank = self.world.dice.below(self.ranks.len());
                 self.ranks[rank].go_to(node, self.schedule.receipts);
             }
-            98 if self.schedule.resumes => self.resume(),
+            98 if self.attempts < self.schedule.resumes => self.resume(),
             _ => {}
         }
     }
@@ -136,16 +141,13 @@ impl Story<'_> {
             assert!(*times == 1 || !self.schedule.receipts, "item {id} of epoch {epoch} came to rank {rank} twice");
         }
         if let Some(why) = deed.superseded {
-            assert!(self.schedule.resumes, "nobody has resumed: {why}");
+            assert!(self.attempts < self.schedule.resumes, "nobody has resumed since: {why}");
             self.resume();
         }
     }
 
-    /// A node writes a checkpoint, when every rank is at work: never of what was not consumed.
+    /// A node where a rank is at work writes a checkpoint: never of what was not consumed.
     fn save(&mut self, node: usize) {
-        if self.ranks.iter().any(|rank| rank.stand == Stand::New) {
-            return;
-        }
         self.world.exchange(node);
         let Some(job) = self.world.nodes[node].find("train") else { return };
         let Ok(bytes) = self.world.nodes[node].checkpoint(job) else { return };
@@ -174,7 +176,10 @@ impl Story<'_> {
         self.attempts += 1;
         let attempt = self.attempts;
         let nodes = self.world.nodes.len();
-        let rank = |rank| Rank::new(rank, self.world.dice.below(nodes), epoch, Some((bytes.clone(), attempt)));
+        let rank = |rank| {
+            let start = Start { attempt, nonce: self.world.dice.roll() };
+            Rank::new(rank, self.world.dice.below(nodes), epoch, Some((bytes.clone(), start)))
+        };
         self.ranks = (0..world).map(rank).collect();
     }
 
@@ -193,6 +198,7 @@ impl Story<'_> {
                 if !self.ranks.iter().any(is_late) {
                     break;
                 }
+                assert!(self.attempts < self.schedule.resumes, "nobody has resumed since");
                 self.resume();
             }
             let rank = self.world.dice.below(self.ranks.len());

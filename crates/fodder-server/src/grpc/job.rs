@@ -11,7 +11,7 @@ use fodder_api::{
 };
 use fodder_core::{
     Dataset, Error, Result,
-    job::{BatchRequest, Embeddings, JobId, Order, Resume, Scores, Shown},
+    job::{BatchRequest, Embeddings, JobId, Order, Resume, Scores, Shown, Start},
 };
 use futures::future::join_all;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl jobs_server::Jobs for Door {
     async fn resume(&self, request: Request<Streaming<v1::ResumeRequest>>) -> Answer<v1::ResumeReply> {
         let mut messages = request.into_inner();
         let first = self.uploads.first(&mut messages).await?;
-        let v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids, attempt } = first;
+        let v1::ResumeRequest { dataset, job, rank, world, checkpoint, ids, attempt, nonce } = first;
         let dataset = self.dataset(&dataset)?;
         self.info.state.consult_of(&dataset, JobId(job)).await;
         let mut list = self.uploads.list("ids", MOST_ITEMS);
@@ -192,7 +192,8 @@ impl jobs_server::Jobs for Door {
         let resumed = aside(move || {
             let ids = (!list.is_empty()).then(|| (*list).into());
             let (job, world) = (JobId(job), world.max(1));
-            dataset.jobs().resume(Resume { job, rank, world, attempt, checkpoint: &checkpoint, ids })
+            let start = Start { attempt, nonce };
+            dataset.jobs().resume(Resume { job, rank, world, start, checkpoint: &checkpoint, ids })
         })
         .await?;
         Ok(Response::new(v1::ResumeReply {

@@ -7,7 +7,7 @@ use fodder_api::{
     client::{Client, Job},
     v1,
 };
-use fodder_core::job::{Audit, JobId, Order};
+use fodder_core::job::{Audit, JobId, Order, Start};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 
@@ -194,7 +194,7 @@ async fn a_job_that_resumes_at_one_node_resumes_at_all() {
     let mut after = Vec::new();
     for rank in 0..3u32 {
         let job = &ranks[usize::from(rank > 0)].job;
-        let (job, resumed) = job.resume(checkpoint.clone(), 3, Some(rank), None, 0).await.unwrap();
+        let (job, resumed) = job.resume(checkpoint.clone(), 3, Some(rank), None, Start::default()).await.unwrap();
         assert_eq!(resumed.left as usize, ITEMS - 16);
         let mut rank = Rank { job, ..Rank::new_like(&ranks[0], rank) };
         rank.begin(0).await;

@@ -122,6 +122,9 @@ Examples:
         /// A number that all ranks of this start share, and those of no other start have.
         #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
         attempt: u64,
+        /// A number that the rank draws when it starts, so that it may say the same again.
+        #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+        nonce: u64,
     },
     /// Say that the job is alive though it asks for nothing.
     Renew {

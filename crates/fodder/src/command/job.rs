@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use fodder_api::{Job, v1};
 use fodder_policy::{
-    job::JobId,
+    job::{JobId, Start},
     plan::Order,
     serving::{Approximation, Mode},
 };
@@ -59,10 +59,11 @@ pub(super) async fn run(command: JobCommand) -> Result<ExitCode> {
             std::fs::write(&file, checkpoint).with_context(|| format!("cannot write {}", file.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        JobCommand::Resume { job, file, world, rank, ids, attempt } => {
+        JobCommand::Resume { job, file, world, rank, ids, attempt, nonce } => {
             let checkpoint = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let ids = ids.map(|file| list::ids(&file)).transpose()?;
-            let (job, resumed) = find(&job).await?.resume(checkpoint.into(), world, rank, ids, attempt).await?;
+            let start = Start { attempt, nonce };
+            let (job, resumed) = find(&job).await?.resume(checkpoint.into(), world, rank, ids, start).await?;
             let number = JobId(job.id()).to_string();
             let v1::ResumeReply { epoch, left, snapshot, .. } = resumed;
             tell(&json!({ "job": number, "epoch": epoch, "left": left, "snapshot": snapshot }))

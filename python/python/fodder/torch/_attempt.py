@@ -9,6 +9,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from fodder._fodder import Node
+
 
 def attempt_of(world: int) -> int:
     """The number of this start, or 0 where its ranks have nothing in common that another start has not.
@@ -30,6 +32,19 @@ def attempt_of(world: int) -> int:
         return 0
     start = f"{job} {os.environ.get('SLURM_RESTART_COUNT', '0')}"
     return int.from_bytes(hashlib.blake2b(start.encode(), digest_size=8).digest(), "big") or 1
+
+
+class Start:
+    """A start of a rank from a checkpoint. Saying it again, to another node, is no other start."""
+
+    def __init__(self, checkpoint: bytes, attempt: int) -> None:
+        self._checkpoint, self._attempt, self._nonce = checkpoint, attempt, _drawn()
+
+    def resume(self, node: Node, dataset: str, job: int, world: int, rank: int, ids: bytes | None) -> int:
+        """The job goes on from there: its number from now on."""
+        which = self._attempt, self._nonce
+        job, _, _ = node.resume(dataset, job, self._checkpoint, world, rank, ids, *which)
+        return job
 
 
 def _drawn() -> int:

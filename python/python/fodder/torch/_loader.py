@@ -22,7 +22,7 @@ from torch.utils.data import default_collate
 from fodder import errors
 from fodder._fodder import Node, Plan
 from fodder.torch._ahead import take_ahead
-from fodder.torch._attempt import attempt_of
+from fodder.torch._attempt import Start, attempt_of
 from fodder.torch._audit import Audit
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
@@ -237,15 +237,13 @@ class Loader:
         """Tells the node which job this is and what it will ask for."""
         if self._name is None:
             self._name = job_name(self.world)
-        attempt = 0
+        start = None
         if checkpoint is not None:
             self._seat.forget()
-            attempt = attempt_of(self.world) if self._attempt is None else self._attempt
-        self._seat.reach(lambda node: self._introduce_at(node, plan, order, checkpoint, attempt))
+            start = Start(checkpoint, attempt_of(self.world) if self._attempt is None else self._attempt)
+        self._seat.reach(lambda node: self._introduce_at(node, plan, order, start))
 
-    def _introduce_at(
-        self, node: Node, plan: Plan, order: dict[str, Any], checkpoint: bytes | None, attempt: int
-    ) -> None:
+    def _introduce_at(self, node: Node, plan: Plan, order: dict[str, Any], start: Start | None) -> None:
         source = self.dataset.dataset
         name = f"{self._name} again {self._again}" if self._again else str(self._name)
         settings: dict[str, Any] = {
@@ -258,11 +256,12 @@ class Loader:
             job, _, _ = node.introduce(source.name, name, **settings)
         except errors.Conflict:
             known = [job for job in node.jobs(source.name) if job["name"] == name]
-            if checkpoint is None or not known:
+            # It may be there on another number of ranks, as it was before it resumed.
+            if not known or (start is None and not self._seat.has_receipt):
                 raise
             job = known[0]["job"]
-        if checkpoint is not None:
-            job, _, _ = node.resume(source.name, job, checkpoint, self.world, self.rank, order.get("ids"), attempt)
+        if start is not None:
+            job = start.resume(node, source.name, job, self.world, self.rank, order.get("ids"))
         snapshot = self._seat.begin(node, job, plan.epoch, order)
         if snapshot == source.snapshot:
             self._seat.job = job
@@ -276,7 +275,7 @@ class Loader:
     def _go_on(self, plan: Plan, elsewhere: bool) -> None:
         """The node is gone, or knows the job no more: goes on behind what was consumed, at another one or there."""
         self._told.begin(plan.epoch)
-        self._seat.reach(lambda node: self._introduce_at(node, plan, self._order, None, 0), elsewhere=elsewhere)
+        self._seat.reach(lambda node: self._introduce_at(node, plan, self._order, None), elsewhere=elsewhere)
 
     def _pass(self, plan: Plan, begun: float) -> Iterator[Any]:
         left: tuple[bytes, bytes] | None = None

@@ -52,6 +52,11 @@ class Seat:
         """Whether there is another node."""
         return len(self._addresses) > 1
 
+    @property
+    def has_receipt(self) -> bool:
+        """Whether it can show what was consumed."""
+        return bool(self._receipt)
+
     def reach(self, say: Callable[[Node], _T], *, elsewhere: bool = False) -> _T:
         """Says something to the node where the job is, or to the first of the others that answers: it is there then.
 

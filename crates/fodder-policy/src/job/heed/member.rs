@@ -62,6 +62,10 @@ impl Member {
         self.compare(told, life).is_eq()
     }
 
+    pub(in crate::job) fn is_before(&self, told: &Told, life: u64) -> bool {
+        self.compare(told, life).is_gt()
+    }
+
     /// How the run that others tell of stands to the one here: the greater counts.
     fn compare(&self, told: &Told, life: u64) -> std::cmp::Ordering {
         let theirs = (life, told.number, told.sum, introduced(&told.introduction));

@@ -109,7 +109,7 @@ fn ranks_of_the_run_before_a_resume_take_nobody_with_them() {
     let job = started(&mut jobs, "a", 2);
     jobs.leave_rank(job, 0, NOW).unwrap();
     let checkpoint = jobs.checkpoint(job).unwrap();
-    let request = Resume { attempt: 0, job, checkpoint: &checkpoint, world: 2, rank: Some(0), ids: None };
+    let request = Resume { start: Start::default(), job, checkpoint: &checkpoint, world: 2, rank: Some(0), ids: None };
     let resumed = jobs.resume(request, NOW).unwrap().job;
     assert!(matches!(jobs.leave_rank(job, 1, NOW), Err(Error::Conflict(_))));
     assert_eq!(jobs.leave_rank(resumed, 1, NOW), Ok(None));

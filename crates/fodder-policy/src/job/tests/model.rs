@@ -153,7 +153,7 @@ proptest! {
                 Step::Save => my.saved = Some((jobs.checkpoint(id).unwrap(), my.epoch, my.consumed())),
                 Step::Resume { world } => {
                     let Some((checkpoint, epoch, base)) = my.saved.clone() else { continue };
-                    let request = Resume { job: id, rank: None, world, attempt: 0, checkpoint: &checkpoint, ids: None };
+                    let request = Resume { job: id, rank: None, world, start: Start::default(), checkpoint: &checkpoint, ids: None };
                     let resumed = jobs.resume(request, NOW).unwrap();
                     prop_assert_eq!((resumed.epoch, resumed.left), (epoch, ITEMS - base.len() as u32));
                     my.world = world;

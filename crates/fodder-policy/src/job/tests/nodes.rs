@@ -72,7 +72,14 @@ fn a_resume_at_one_node_ends_the_run_at_the_others() {
     tell(&mut a, &mut b);
     let there = b.find("train").unwrap();
     let checkpoint = a.checkpoint(here).unwrap();
-    let resume = |job, rank| Resume { job, rank: Some(rank), world: 3, attempt: 0, checkpoint: &checkpoint, ids: None };
+    let resume = |job, rank| Resume {
+        job,
+        rank: Some(rank),
+        world: 3,
+        start: Start::default(),
+        checkpoint: &checkpoint,
+        ids: None,
+    };
     let first = a.resume(resume(here, 0), NOW).unwrap();
     let heeded = tell(&mut a, &mut b).remove(0);
     assert_ne!(heeded.was, heeded.job);
@@ -99,7 +106,14 @@ fn two_that_resume_at_once_are_one_run() {
     let here = started(&mut a, "train", 2);
     tell(&mut a, &mut b);
     let (there, checkpoint) = (b.find("train").unwrap(), a.checkpoint(here).unwrap());
-    let resume = |job, rank| Resume { job, rank: Some(rank), world: 2, attempt: 0, checkpoint: &checkpoint, ids: None };
+    let resume = |job, rank| Resume {
+        job,
+        rank: Some(rank),
+        world: 2,
+        start: Start::default(),
+        checkpoint: &checkpoint,
+        ids: None,
+    };
     let first = a.resume(resume(here, 0), NOW).unwrap().job;
     let second = b.resume(resume(there, 1), NOW).unwrap().job;
     tell(&mut a, &mut b);

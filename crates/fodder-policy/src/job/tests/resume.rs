@@ -4,7 +4,7 @@ use super::*;
 use std::{collections::BTreeSet, sync::Arc};
 
 fn resume(jobs: &mut Jobs, job: JobId, rank: Option<u32>, world: u32, checkpoint: &[u8]) -> Result<Resumed> {
-    jobs.resume(Resume { job, rank, world, attempt: 0, checkpoint, ids: None }, NOW)
+    jobs.resume(Resume { job, rank, world, start: Start::default(), checkpoint, ids: None }, NOW)
 }
 
 #[test]
@@ -115,7 +115,8 @@ fn a_listed_plan_is_remembered_or_sent_again() {
     let mut after = Jobs::new(SNAPSHOT, Settings::default(), 2);
     let job = introduce(&mut after, Introduction::new("a"));
     assert!(text(resume(&mut after, job, None, 1, &checkpoint)).contains("send the same list"));
-    let request = Resume { job, rank: None, world: 1, attempt: 0, checkpoint: &checkpoint, ids: Some(ids) };
+    let request =
+        Resume { job, rank: None, world: 1, start: Start::default(), checkpoint: &checkpoint, ids: Some(ids) };
     assert_eq!(after.resume(request, NOW).unwrap().left, 24);
 }
 
@@ -156,7 +157,7 @@ fn a_checkpoint_that_was_read_beforehand_resumes_alike() {
     jobs.begin(job, 0, 0, Order::Ids(Arc::clone(&ids)), NOW).unwrap();
     consume(&mut jobs, job, 0, 0..3);
     let bytes = jobs.checkpoint(job).unwrap();
-    let request = |ids| Resume { job, rank: None, world: 2, attempt: 0, checkpoint: &bytes, ids };
+    let request = |ids| Resume { job, rank: None, world: 2, start: Start::default(), checkpoint: &bytes, ids };
     let other = Snapshot { fingerprint: 8, items: 100 };
     assert!(Prepared::new(&request(Some((0..100).collect())), &[SNAPSHOT]).is_err(), "it is of another list");
     assert!(Prepared::new(&request(Some(Arc::clone(&ids))), &[other]).is_err());

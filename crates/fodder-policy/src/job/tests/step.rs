@@ -111,7 +111,8 @@ fn a_job_that_goes_back_has_items_staged_for_it_again() {
     let start = jobs.checkpoint(b).unwrap();
     (0..2).for_each(|number| drop(batch(&mut jobs, a, 0, number, 10)));
     (0..2).for_each(|number| drop(batch(&mut jobs, b, 0, number, 10)));
-    jobs.resume(Resume { attempt: 0, job: b, rank: None, world: 1, checkpoint: &start, ids: None }, NOW).unwrap();
+    jobs.resume(Resume { start: Start::default(), job: b, rank: None, world: 1, checkpoint: &start, ids: None }, NOW)
+        .unwrap();
     let (items, effects) = batch(&mut jobs, a, 0, 2, 10);
     let staged = effects.iter().filter(|effect| matches!(effect, Effect::Stage(_))).count();
     assert_eq!((items.len(), staged), (10, 10));

@@ -15,7 +15,7 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD as BASE64};
 use fodder_core::{
     Error,
-    job::{BatchRequest, Kind, Order, Resume, Shown},
+    job::{BatchRequest, Kind, Order, Resume, Shown, Start},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -140,6 +140,9 @@ pub(in crate::rest) struct Ranks {
     /// A number that all ranks of this start share, and those of no other start have; 0 where they know none.
     #[serde(default)]
     attempt: u64,
+    /// A number that the rank draws when it starts: the same again is not another start. 0: it is.
+    #[serde(default)]
+    nonce: u64,
 }
 
 /// A job that goes on.
@@ -274,9 +277,10 @@ pub(in crate::rest) async fn resume(
     checkpoint: Bytes,
 ) -> Result<Json<ResumedView>, Problem> {
     let (dataset, job) = consulted(&app, path).await?;
-    let Query(Ranks { world, rank, attempt }) = ranks?;
+    let Query(Ranks { world, rank, attempt, nonce }) = ranks?;
+    let start = Start { attempt, nonce };
     let resumed =
-        aside(move || dataset.jobs().resume(Resume { job, rank, world, attempt, checkpoint: &checkpoint, ids: None }))
+        aside(move || dataset.jobs().resume(Resume { job, rank, world, start, checkpoint: &checkpoint, ids: None }))
             .await?;
     let (job, snapshot) = (resumed.job.to_string(), resumed.snapshot.to_string());
     Ok(Json(ResumedView { job, snapshot, epoch: resumed.epoch, left: resumed.left }))

@@ -180,6 +180,27 @@ async fn ranks_of_one_attempt_go_on_together_and_another_attempt_is_another_run(
 }
 
 #[tokio::test]
+async fn a_rank_that_says_again_that_it_resumes_has_not_started_again() {
+    let fixture = Fixture::new().await;
+    let job = post_json(&fixture, JOBS, &json!({ "name": "resnet", "world": 2 })).await.json()["job"].clone();
+    let uri = |job: &Value, what: &str| format!("{JOBS}/{}/{what}", job.as_str().unwrap());
+    post_json(&fixture, &uri(&job, "epochs"), &json!({ "epoch": 0, "seed": 7 })).await;
+    let checkpoint = get(&fixture, &uri(&job, "checkpoint")).await.body;
+    let resume = async |rank: u32, nonce: u32| {
+        let uri = format!("{}?world=2&rank={rank}&nonce={nonce}", uri(&job, "resume"));
+        ask_raw(&fixture, &uri, checkpoint.clone()).await.json()["job"].clone()
+    };
+    let first = resume(0, 8).await;
+    assert_eq!(resume(1, 9).await, first);
+    // It did not hear the answer.
+    assert_eq!(resume(0, 8).await, first);
+    let second = resume(0, 10).await;
+    assert_ne!(second, first, "another number is another start");
+    assert_eq!(resume(1, 11).await, second);
+    assert_ne!(resume(1, 0).await, second, "without one each time is another start");
+}
+
+#[tokio::test]
 async fn a_receipt_shows_what_a_rank_has_consumed() {
     let fixture = Fixture::new().await;
     let items = OBJECTS.len();

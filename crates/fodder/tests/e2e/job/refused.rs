@@ -3,6 +3,7 @@
 use super::world::{Door, NAME, Rank, World, client, introduction};
 use fodder_api::{Error, MAX_ACKNOWLEDGED, Scores, v1};
 use fodder_policy::{
+    job::Start,
     plan::Order,
     serving::{Approximation, Mode},
 };
@@ -58,7 +59,7 @@ fn what_a_job_may_not_say_is_refused_and_other_jobs_go_on() {
     // Checkpoints.
     let resume = |bytes: &[u8]| {
         let bytes = bytes.to_vec().into();
-        bad.call(async |job| job.resume(bytes, 1, None, None, 0).await.map(|_| ()))
+        bad.call(async |job| job.resume(bytes, 1, None, None, Start::default()).await.map(|_| ()))
     };
     assert_refused(resume(b""), "");
     assert_refused(resume(&[7; 300]), "");

@@ -2,7 +2,7 @@
 
 use super::world::{Door, Rank, World, client, introduction};
 use fodder_api::{Error, v1};
-use fodder_policy::{plan::Order, serving::Mode};
+use fodder_policy::{job::Start, plan::Order, serving::Mode};
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader},
@@ -87,7 +87,7 @@ fn ranks_that_are_killed_in_an_epoch_resume_on_another_world_with_exactly_the_re
             rank.child.kill().unwrap();
             rank.child.wait().unwrap();
         }
-        let (resumed, reply) = runtime.block_on(job.resume(checkpoint, 3, None, None, 0)).unwrap();
+        let (resumed, reply) = runtime.block_on(job.resume(checkpoint, 3, None, None, Start::default())).unwrap();
         assert_eq!(reply.epoch, 0);
         assert!(u64::from(reply.left) + consumed.len() as u64 <= 240, "{reply:?}");
         let refused = runtime.block_on(job.renew()).unwrap_err();
@@ -128,7 +128,8 @@ fn a_job_that_rolls_back_sees_the_rest_again_and_that_is_no_duplicate() {
         later.extend(rank.next(0, number, 10, &[]).unwrap());
         rank.call(async |job| job.acknowledge(0, 0, vec![number]).await).unwrap();
     }
-    let (resumed, reply) = rank.call(async |job| job.resume(checkpoint, 1, None, None, 0).await).unwrap();
+    let (resumed, reply) =
+        rank.call(async |job| job.resume(checkpoint, 1, None, None, Start::default()).await).unwrap();
     assert_eq!(reply.left, 60);
     let mut again = Rank::join(node.line("socket"), Door::Frames, resumed.id(), 0);
     let rest = again.rest(0, 0, 10);
