@@ -50,7 +50,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::JoinHandle,
 };
 
@@ -96,6 +99,8 @@ pub struct Engine {
     datasets: RwLock<BTreeMap<String, Arc<Dataset>>>,
     /// Names of datasets that are still to be added while the node starts.
     expected: RwLock<BTreeSet<String>>,
+    /// Readers are to ask again in a moment.
+    holds_readers: AtomicBool,
     /// Datasets are added and removed one at a time.
     changing: tokio::sync::Mutex<()>,
     watcher: OnceLock<Watcher>,
@@ -139,6 +144,7 @@ impl Engine {
             spaces,
             datasets: RwLock::default(),
             expected: RwLock::default(),
+            holds_readers: AtomicBool::new(false),
             changing: tokio::sync::Mutex::default(),
             watcher: OnceLock::new(),
             shared,
@@ -252,6 +258,20 @@ impl Engine {
 
     /// A dataset by name; the error says which there are.
     pub fn dataset(&self, name: &str) -> Result<Arc<Dataset>> {
+        if self.holds_readers.load(Relaxed) {
+            let text = "the node is starting and has yet to hear of the others of its cluster: ask again in a moment";
+            return Err(Error::Unavailable(text.into()));
+        }
+        self.dataset_for_peer(name)
+    }
+
+    /// From now on readers are told to ask again in a moment; or not any more.
+    pub fn hold_readers(&self, holds: bool) {
+        self.holds_readers.store(holds, Relaxed);
+    }
+
+    /// One of the datasets, for another node, which is not held up.
+    pub fn dataset_for_peer(&self, name: &str) -> Result<Arc<Dataset>> {
         let datasets = self.datasets.read();
         datasets.get(name).cloned().ok_or_else(|| {
             if self.expected.read().contains(name) {

@@ -38,8 +38,12 @@ pub(super) struct Flight {
     waiters: AtomicUsize,
     /// A peer asks for it: it must not ask peers itself.
     for_peer: AtomicBool,
+    /// It goes straight to the origin: whoever it is for has asked all others.
+    straight: AtomicBool,
     /// It may be waiting for a peer now.
     asks_peers: AtomicBool,
+    /// The origin was asked.
+    at_origin: AtomicBool,
     /// Whether a peer, and whether the origin, has sent any of it.
     senders: [AtomicBool; 2],
     pub(super) abandoned: CancellationToken,
@@ -69,7 +73,9 @@ impl Flight {
             progress: watch::Sender::new(Progress::default()),
             waiters: AtomicUsize::new(0),
             for_peer: AtomicBool::new(false),
+            straight: AtomicBool::new(false),
             asks_peers: AtomicBool::new(asks_peers),
+            at_origin: AtomicBool::new(false),
             senders: Default::default(),
             abandoned: CancellationToken::new(),
         }
@@ -106,6 +112,15 @@ impl Flight {
         self.for_peer.load(Ordering::Relaxed)
     }
 
+    /// It asks nobody but the origin. Said before it is launched.
+    pub(super) fn fly_straight(&self) {
+        self.straight.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn flies_straight(&self) -> bool {
+        self.straight.load(Ordering::Relaxed)
+    }
+
     /// Whether it may be waiting for a peer. Whoever comes for a peer does not wait with it: that peer may be the one.
     pub(super) fn asks_peers(&self) -> bool {
         self.asks_peers.load(Ordering::Relaxed)
@@ -114,6 +129,11 @@ impl Flight {
     /// From now on it waits for the origin.
     pub(super) fn asks_origin(&self) {
         self.asks_peers.store(false, Ordering::Relaxed);
+        self.at_origin.store(true, Ordering::Relaxed);
+    }
+
+    fn is_at_origin(&self) -> bool {
+        self.at_origin.load(Ordering::Relaxed)
     }
 
     /// Some of its bytes came, from a peer or from the origin.
@@ -207,6 +227,17 @@ struct Table {
     ranges: FxHashMap<(ObjectSlot, u64, u64, bool), Arc<Flight>>,
 }
 
+/// How a piece stands among flights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Nobody brings it.
+    Nowhere,
+    /// It is looked for, among peers first.
+    Sought,
+    /// The origin was asked for it.
+    FromOrigin,
+}
+
 /// The next stretch of a read, as it stands now.
 pub(super) enum Leg<K> {
     /// So many pieces are on shelves.
@@ -272,6 +303,15 @@ impl Flights {
             Arc::new(Flight::new(object, range, None, grid_bytes, asks_peers))
         });
         (self.wait_for(flight), new)
+    }
+
+    /// How a piece stands that is not on a shelf.
+    pub(super) fn course(&self, piece: PieceId) -> Course {
+        match self.table.lock().pieces.get(&piece) {
+            None => Course::Nowhere,
+            Some(flight) if flight.is_at_origin() => Course::FromOrigin,
+            Some(_) => Course::Sought,
+        }
     }
 
     /// A piece is on its shelf, or will never be: from now on it is looked for there.

@@ -5,7 +5,7 @@ mod stream;
 use super::{
     Reply, Source,
     dataset::Dataset,
-    flight::{Leg, Stretch, Waiter},
+    flight::{Flight, Leg, Stretch, Waiter},
     hold::Reason,
     meter::Reader,
     peer::PARCEL_BYTES,
@@ -60,6 +60,24 @@ pub(super) enum Manner {
     Jump,
     /// For another node, which has asked all the peers that there are to ask.
     Peer,
+    /// For another node, which has asked also those that may hold it: only the origin is left.
+    Straight,
+}
+
+impl Manner {
+    pub(super) fn is_for_peer(self) -> bool {
+        matches!(self, Self::Peer | Self::Straight)
+    }
+
+    /// Tells a new flight for whom it flies.
+    fn tell(self, flight: &Flight) {
+        if self.is_for_peer() {
+            flight.fly_for_peer();
+        }
+        if self == Self::Straight {
+            flight.fly_straight();
+        }
+    }
 }
 
 /// What a read waited for, to be told when it was slow; and for whom.
@@ -187,7 +205,7 @@ impl Dataset {
                 first: PieceId(first.0 + index as u32),
                 count: (range.end.div_ceil(piece_bytes) - index).min(pieces_in_one_request(index, piece_bytes)) as u32,
                 offset: index * piece_bytes,
-                asks_peers: manner != Manner::Peer && self.asks_peers(object, index * piece_bytes),
+                asks_peers: !manner.is_for_peer() && self.asks_peers(object, index * piece_bytes),
             };
             let until = |count: u32| at..((index + u64::from(count)) * piece_bytes).min(range.end);
             let admit = |run: Range<u32>| {
@@ -199,7 +217,7 @@ impl Dataset {
                     let range = until(count);
                     Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
                 }
-                Leg::Joined(waiter, count) if manner == Manner::Peer && waiter.flight.asks_peers() => {
+                Leg::Joined(waiter, count) if manner.is_for_peer() && waiter.flight.asks_peers() => {
                     self.pass_by(object, until(count), &mut permit, manner)
                 }
                 Leg::Joined(waiter, count) => {
@@ -208,9 +226,7 @@ impl Dataset {
                 }
                 Leg::Claimed(waiter, keeps, count) => {
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
-                    if manner == Manner::Peer {
-                        waiter.flight.fly_for_peer();
-                    }
+                    manner.tell(&waiter.flight);
                     self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
                     Part::Flying { range: until(count), waiter, source: Source::Origin }
                 }
@@ -227,12 +243,10 @@ impl Dataset {
     /// Fetches exactly `range`, past the cache.
     fn pass_by(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, permit: &mut Permit, manner: Manner) -> Part {
         let piece_bytes = u64::from(self.objects.load().piece_bytes());
-        let asks_peers = manner != Manner::Peer && self.asks_peers(object, range.start);
+        let asks_peers = !manner.is_for_peer() && self.asks_peers(object, range.start);
         let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes, asks_peers);
         if new {
-            if manner == Manner::Peer {
-                waiter.flight.fly_for_peer();
-            }
+            manner.tell(&waiter.flight);
             self.launch(
                 Arc::clone(&waiter.flight),
                 Vec::new(),

@@ -238,3 +238,62 @@ async fn what_is_asked_for_a_peer_does_not_wait_for_a_fetch_that_asks_one() {
         reader.abort();
     }
 }
+
+#[tokio::test]
+async fn what_the_origin_is_sending_is_given_to_one_who_asks_for_what_is_held() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.origin_prefix = "throttled:latency=300ms:".into();
+    world.put("a", content("a", 1, 2 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    engine.join(other(|_| false, Box::new(|_| None)));
+    let object = dataset.snapshot().lookup("a").unwrap();
+    assert!(matches!(given(&dataset, "a", Asked::AsHolder).await, Err(Error::NotFound(_))), "nobody has asked for it");
+    let reader = tokio::spawn({
+        let dataset = Arc::clone(&dataset);
+        async move { dataset.read(object, 0..2 * MIB as u64).await.map(drop) }
+    });
+    eventually(|| dataset.stats().origin_requests == 1).await;
+    assert!(given(&dataset, "a", Asked::AsHolder).await.unwrap() == world.origin["a"]);
+    reader.await.unwrap().unwrap();
+    assert_eq!(dataset.stats().origin_requests, 1);
+}
+
+#[tokio::test]
+async fn one_that_still_takes_itself_for_the_owner_fetches_for_the_new_one_and_asks_nobody() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    for n in 0..32 {
+        world.put(&format!("{n}"), content(&format!("{n}"), 1, 2 * MIB));
+    }
+    let (engine, dataset) = world.start().await.unwrap();
+    let peer = other(even, Box::new(|wanted| Some(vec![Ok(right(wanted))])));
+    engine.join(Arc::clone(&peer) as _);
+    for (path, bytes) in &world.origin {
+        let is_even = even(dataset.objects().key(dataset.snapshot().lookup(path).unwrap()));
+        match given(&dataset, path, Asked::AsFormerOwner).await {
+            Ok(given) => assert!(!is_even && given == *bytes),
+            Err(error) => assert!(is_even && matches!(error, Error::NotFound(_)), "{error:?}"),
+        }
+    }
+    assert_eq!(peer.asked.load(SeqCst), 0);
+}
+
+#[tokio::test]
+async fn whoever_asks_for_what_is_held_does_not_wait_for_what_is_looked_for_among_peers() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 2 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    let stuck = Arc::new(Stuck(AtomicUsize::new(0)));
+    engine.join(Arc::clone(&stuck) as _);
+    let object = dataset.snapshot().lookup("a").unwrap();
+    let reader = tokio::spawn({
+        let dataset = Arc::clone(&dataset);
+        async move { dataset.read(object, 0..2 * MIB as u64).await.map(drop) }
+    });
+    eventually(|| stuck.0.load(SeqCst) > 0).await;
+    for asked in [Asked::AsHolder, Asked::AsFormerOwner] {
+        let given = tokio::time::timeout(std::time::Duration::from_secs(60), given(&dataset, "a", asked)).await;
+        let given = given.expect("the two would wait for each other");
+        assert!(matches!(given, Err(Error::NotFound(_))), "{given:?}");
+    }
+    reader.abort();
+}

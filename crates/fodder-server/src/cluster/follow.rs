@@ -21,10 +21,10 @@ impl Peering {
             let (peering, neighbours) = (Arc::clone(&self), now.all().iter().map(neighbour).collect::<Vec<_>>());
             // It adds up who owns how much, which takes its time where there is much.
             let _ = tokio::task::spawn_blocking(move || peering.set(&neighbours)).await;
-            if let Err(error) = engine.peers_changed().await {
-                tracing::debug!(%error, "could not look through the cache after the members changed");
-            }
             let move_on = async {
+                if let Err(error) = engine.peers_changed().await {
+                    tracing::debug!(%error, "could not look through the cache after the members changed");
+                }
                 tokio::time::sleep(SETTLED).await;
                 let done = self.hand_over(&engine, Offer::OwnedBefore).await;
                 if done.taken + done.left > 0 {

@@ -51,6 +51,11 @@ pub trait Membership: fmt::Debug + Send + Sync {
     /// The members as they are now. Told anew when somebody comes, goes, or says something else; not at every heartbeat.
     fn members(&self) -> watch::Receiver<Arc<Members>>;
 
+    /// Ready once there has been a first answer to who is there: from etcd, whoever it names; otherwise from another member.
+    async fn first_answer(&self) {
+        let _ = self.members().wait_for(|members| members.others().next().is_some()).await;
+    }
+
     /// Says in which state this node is.
     async fn announce(&self, state: State);
 

@@ -2,11 +2,11 @@
 
 use super::{
     job::score::Waiting,
-    peer::{Failure, Peer, PeerStatus, Ways},
-    race::race,
+    peer::{Failure, Given, Peer, PeerStatus, Ways},
+    race::{Lost, race},
     token::Token,
     trust::Trust,
-    view::{Contents, Neighbour, View},
+    view::{Ask, Contents, Manner, Neighbour, View},
 };
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -21,9 +21,13 @@ use fodder_policy::placement::MAX_LOADS;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
+use tokio::{sync::Notify, time::timeout};
 
 /// How long each step of asking a peer may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,9 @@ impl Default for Patience {
     }
 }
 
+/// How often, and how far apart, somebody is asked again who says that it is not the owner.
+const AGAIN: (u32, Duration) = (4, Duration::from_millis(50));
+
 /// Twice the time between two words of a peer that bytes will come, in any version.
 const MIN_PROGRESS: Duration = Duration::from_millis(800);
 
@@ -89,6 +96,10 @@ pub struct Peering {
     replicas: usize,
     ways: Arc<Ways>,
     view: ArcSwap<View>,
+    /// Told of each new view.
+    seen: Notify,
+    /// The view in which somebody was asked again and again, in vain.
+    vain: AtomicU64,
     known: Mutex<Known>,
     /// When datasets were refreshed because others speak of a snapshot that was not here.
     pub(super) refreshed: Mutex<HashMap<String, Instant>>,
@@ -115,6 +126,8 @@ impl Peering {
             replicas,
             ways: Arc::new(Ways { patience, trust: trust.into(), born: Instant::now() }),
             view: ArcSwap::default(),
+            seen: Notify::new(),
+            vain: AtomicU64::new(u64::MAX),
             known: Mutex::default(),
             refreshed: Mutex::default(),
             scores: Waiting::default(),
@@ -140,6 +153,7 @@ impl Peering {
         let view = View::after(&before, (self.me, self.replicas), &known.members, &known.contents, now, peer);
         known.peers = view.peers().map(Arc::clone).collect();
         self.view.store(Arc::new(view));
+        self.seen.notify_waiters();
     }
 
     /// How each of the others stands, as seen from here.
@@ -157,6 +171,11 @@ impl Peering {
     /// Whether there is nobody else who can be asked.
     pub fn is_alone(&self) -> bool {
         self.view.load().is_alone()
+    }
+
+    /// Whether this node owns a share, as it sees the members itself.
+    pub fn owns_a_share(&self) -> bool {
+        self.view.load().share(self.me) > 0.0
     }
 
     /// Asks all others at once in words, each within its deadlines; in the order of their identities.
@@ -187,6 +206,50 @@ impl Peering {
         self.ways.trust.token.as_ref()
     }
 
+    /// Asks whoever has these bytes or fetches them for all. Two nodes may see different members for a moment: one that says
+    /// that it is not the owner is asked again, or another, until they agree or the time for that is over.
+    async fn ask(&self, wanted: &Wanted) -> Option<Given> {
+        let mut again = 0;
+        loop {
+            let seen = self.seen.notified();
+            let view = self.view.load_full();
+            let asks = view.whom_to_ask(wanted, self.ways.now());
+            let holders: Vec<_> = asks.iter().filter(|(_, manner)| *manner == Manner::Holder).cloned().collect();
+            if asks.is_empty() {
+                return None;
+            }
+            if again >= AGAIN.0 {
+                self.vain.store(view.number(), Relaxed);
+            }
+            let minds = self.vain.load(Relaxed) != view.number();
+            // One that keeps a copy, and has none yet, says so too.
+            match race(&self.ways, asks, wanted, minds && view.replicas() == 1).await {
+                Ok(given) => return Some(given),
+                Err(Lost::Late) => return None,
+                Err(Lost::Refused) if !holders.is_empty() => return self.ask_former(&view, holders, wanted).await,
+                Err(Lost::Refused) if !minds => return None,
+                Err(Lost::Refused) => again += 1,
+            }
+            let _ = timeout(AGAIN.1, seen).await;
+        }
+    }
+
+    /// Nobody holds what this node owns. If that is since a moment ago, one of them may still take itself for the owner: then
+    /// it is the one to fetch, or both would.
+    async fn ask_former(&self, view: &View, holders: Vec<Ask>, wanted: &Wanted) -> Option<Given> {
+        if !view.is_settling(self.ways.now()) {
+            return None;
+        }
+        for (peer, _) in holders {
+            match race(&self.ways, vec![(peer, Manner::FormerOwner)], wanted, false).await {
+                Ok(given) => return Some(given),
+                Err(Lost::Refused) => {}
+                Err(Lost::Late) => return None,
+            }
+        }
+        None
+    }
+
     pub(super) fn ways(&self) -> &Arc<Ways> {
         &self.ways
     }
@@ -199,12 +262,7 @@ impl Peering {
 #[async_trait]
 impl Peers for Peering {
     async fn read(&self, wanted: Wanted) -> Option<Box<dyn peer::Given>> {
-        let view = self.view.load_full();
-        let asks = view.whom_to_ask(&wanted, self.ways.now());
-        if asks.is_empty() {
-            return None;
-        }
-        race(&self.ways, asks, &wanted).await.map(|given| Box::new(given) as _)
+        self.ask(&wanted).await.map(|given| Box::new(given) as _)
     }
 
     fn role(&self, dataset: &str, key: FileKey, offset: u64) -> Role {

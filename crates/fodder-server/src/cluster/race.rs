@@ -6,7 +6,7 @@ use super::{
     view::{Ask, Manner},
 };
 use fodder_core::engine::peer::Wanted;
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, TryFutureExt, future::BoxFuture, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
@@ -19,7 +19,7 @@ const TRIAL: u32 = 8;
 /// Those who were asked and have not answered. Whoever loses the race is still heard: that it was late must be known, or the
 /// next reader waits for it as long.
 #[derive(Default)]
-struct UnderWay(FuturesUnordered<BoxFuture<'static, Result<Given, Failure>>>);
+struct UnderWay(FuturesUnordered<BoxFuture<'static, Result<Given, (Failure, Manner)>>>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -32,13 +32,22 @@ impl Drop for UnderWay {
     }
 }
 
-/// The first who answers. None: nobody has, in time.
-pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted) -> Option<Given> {
+/// Why nobody has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Somebody was late, or did not answer as it should.
+    Late,
+    /// All that were asked have said no.
+    Refused,
+}
+
+/// The first who answers, in time. `minds` the word of an owner that it is none: then nobody is asked in its place.
+pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted, minds: bool) -> Result<Given, Lost> {
     let patience = ways.patience;
     // Whoever holds it has it at hand. And that is asked for a peer who waits meanwhile, so nobody is waited for in turn.
-    let only_held = asks.iter().all(|(_, manner)| *manner == Manner::Holder);
+    let only_held = asks.iter().all(|(_, manner)| matches!(manner, Manner::Holder | Manner::FormerOwner));
     let mut deadline = only_held.then(|| Instant::now() + patience.hedge);
-    let (mut asks, mut under_way) = (asks.into_iter(), UnderWay::default());
+    let (mut asks, mut under_way, mut lost) = (asks.into_iter(), UnderWay::default(), Lost::Refused);
     loop {
         let mut hedge = None;
         if let Some((peer, manner)) = asks.next() {
@@ -48,7 +57,10 @@ pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted) -> O
             } else {
                 peer.try_slot()
             };
-            let Some(slot) = slot else { continue };
+            let Some(slot) = slot else {
+                lost = Lost::Late;
+                continue;
+            };
             let (is_trial, is_last) = (peer.is_on_trial(), asks.len() == 0);
             let limit = if is_trial && is_last { patience.hedge } else { patience.first_word };
             deadline.get_or_insert(Instant::now() + limit);
@@ -59,9 +71,10 @@ pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted) -> O
                 () if is_trial => Some(patience.hedge / TRIAL),
                 () => Some(patience.hedge),
             };
-            under_way.0.push(peer.give(Arc::clone(ways), wanted.clone(), manner, slot).boxed());
+            let given = peer.give(Arc::clone(ways), wanted.clone(), manner, slot);
+            under_way.0.push(given.map_err(move |failure| (failure, manner)).boxed());
         }
-        let deadline = deadline.filter(|_| !under_way.0.is_empty())?;
+        let Some(deadline) = deadline.filter(|_| !under_way.0.is_empty()) else { return Err(lost) };
         let late = async {
             match hedge {
                 Some(Duration::ZERO) => {}
@@ -71,8 +84,15 @@ pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted) -> O
         };
         tokio::select! {
             biased;
-            answer = under_way.0.next() => if let Some(Ok(given)) = answer { return Some(given) },
-            () = sleep_until(deadline) => return None,
+            answer = under_way.0.next() => match answer {
+                Some(Ok(given)) => return Ok(given),
+                Some(Err((Failure::Refused(_), Manner::Owner))) if minds && under_way.0.is_empty() => {
+                    return Err(Lost::Refused);
+                }
+                Some(Err((Failure::Refused(_), _))) | None => {}
+                Some(Err(_)) => lost = Lost::Late,
+            },
+            () = sleep_until(deadline) => return Err(Lost::Late),
             () = late => {}
         }
     }

@@ -16,6 +16,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 /// How long it is remembered who owned what before the members changed.
 const MEMORY: Duration = Duration::from_secs(600);
 
+/// How long others may take to hear that owners have changed.
+const SETTLING: Duration = Duration::from_secs(10);
+
 /// How many such changes are remembered.
 const CHANGES: usize = 4;
 
@@ -46,13 +49,19 @@ pub(crate) enum Manner {
     Owner,
     /// In the place of an owner that does not answer.
     StandIn,
-    /// For what it has in its tiers, and nothing else.
+    /// For what it has in its tiers or the origin is sending it, and nothing else.
     Holder,
+    /// The same; and to fetch, if it has not heard yet that it owns it no more.
+    FormerOwner,
 }
 
 /// The members as they are, and as they were.
 #[derive(Debug, Default)]
 pub(crate) struct View {
+    /// How many were before it.
+    number: u64,
+    /// When members that own something last came or went.
+    changed: Duration,
     me: u64,
     zone: u32,
     replicas: usize,
@@ -79,14 +88,28 @@ impl View {
         let owned = Arc::new(Ownership::after(&before.owned, placement, contents, replicas));
         let others = members.iter().filter(|one| one.id != me && one.answers);
         let peers = others.map(|one| (key(one.id), peer(one))).collect();
-        let mut former = before.former.clone();
+        let (mut former, mut changed) = (before.former.clone(), before.changed);
+        if owned.members() != before.owned.members() {
+            changed = now;
+        }
         if owned.differs_from(&before.owned) {
             former.insert(0, (Arc::clone(&before.owned), now + MEMORY));
         }
         former.retain(|(_, until)| now < *until);
         former.truncate(CHANGES);
         let zone = members.iter().find(|one| one.id == me).map_or(0, |one| zone(&one.zone));
-        Self { me: key(me), zone, replicas: replicas.max(1), owned, former, peers }
+        let (number, me, replicas) = (before.number + 1, key(me), replicas.max(1));
+        Self { number, changed, me, zone, replicas, owned, former, peers }
+    }
+
+    /// Tells views apart: each has a number of its own.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether owners came or went so little ago that others may not have heard of it.
+    pub(crate) fn is_settling(&self, now: Duration) -> bool {
+        now < self.changed + SETTLING
     }
 
     /// Whether others own something, or did.
@@ -164,7 +187,7 @@ impl View {
             holders.filter(|holder| !self.is_gone(holder.key, now)).for_each(|holder| add(holder.key, Manner::Holder));
             // While members come and go, or somebody does not answer, others may have fetched or kept what is looked for.
             let owners = self.owned.of(dataset).owners(parcel, self.replicas + HOLDERS);
-            if !former.is_empty() || owners.first().is_some_and(|first| first.key != self.me) {
+            if !former.is_empty() || self.is_settling(now) || owners.first().is_some_and(|first| first.key != self.me) {
                 let others = owners.iter().filter(|owner| !self.is_gone(owner.key, now));
                 others.for_each(|owner| add(owner.key, Manner::Holder));
             }

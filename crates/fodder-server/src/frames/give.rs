@@ -75,6 +75,7 @@ impl Connection {
     pub(super) fn give(&mut self, request: u32, asked: Give<'_>) -> Result<Result<(), End>> {
         let found = self.find(&asked)?;
         let as_what = match asked {
+            Give { only_held: true, stand_in: true, .. } => Asked::AsFormerOwner,
             Give { only_held: true, .. } => Asked::AsHolder,
             Give { stand_in: true, .. } => Asked::InOwnersPlace,
             _ => Asked::AsOwner,
@@ -133,7 +134,7 @@ impl Connection {
         if asked.length > Dataset::MAX_READ_BYTES {
             return Err(Error::Invalid(format!("a node gives at most {} bytes at a time", Dataset::MAX_READ_BYTES)));
         }
-        let dataset = self.door.engine.dataset(asked.dataset)?;
+        let dataset = self.door.engine.dataset_for_peer(asked.dataset)?;
         let object = dataset.known_to_peers(asked.path, FileKey(asked.key))?;
         let range = asked.offset..asked.offset + asked.length;
         if range.end > dataset.objects().size(object) {

@@ -6,6 +6,7 @@ mod change;
 mod job;
 mod liar;
 mod score;
+mod settle;
 mod share;
 mod stall;
 mod stranger;

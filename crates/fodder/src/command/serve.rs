@@ -1,5 +1,6 @@
 //! `fodder serve`: a node from its first line to its drained end.
 
+mod meet;
 mod mount;
 mod reload;
 mod run_time;
@@ -17,7 +18,7 @@ use anyhow::{Context, Result};
 use fodder_core::{Engine, config::DatasetConfig, size};
 use fodder_server::{
     Node,
-    cluster::{Patience, Peering, Trust, membership::State},
+    cluster::{Patience, Peering, Trust},
 };
 use mount::Mounting;
 use run_time::{Memory, idle};
@@ -76,10 +77,8 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
         engine.expect([]);
+        meet::take_up_service(&engine, &node).await;
         node.info().state.set_ready();
-        if let Some(cluster) = node.info().state.cluster() {
-            cluster.membership.announce(State::Serving).await;
-        }
         let mounting = mount(&engine, &node, args.mount.as_deref()).await?;
         print_line("ready");
         anyhow::Ok(mounting)
@@ -108,9 +107,6 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     }
     end(node, &engine, signals).await
 }
-
-/// How long a node that starts waits for a word of another.
-const MEETING: Duration = Duration::from_millis(500);
 
 /// Takes up new certificates when their files change, and on SIGHUP.
 fn follow_certificates(trust: &Trust) -> Result<()> {
@@ -149,19 +145,8 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     tokio::spawn(Arc::clone(&peering).pull_scores(Arc::downgrade(engine)));
     tokio::spawn(Arc::clone(&peering).follow(Arc::clone(engine), joined.membership.members()));
     node.info().state.join(joined);
-    meet_others(&peering).await;
+    meet::hear_of_others(engine, node, config.cluster.membership).await;
     Ok(())
-}
-
-/// Waits a moment until another node was heard of: what this one would fetch alone, others may have. Whoever is the first
-/// hears of nobody.
-async fn meet_others(peering: &Peering) {
-    let heard = async {
-        while peering.is_alone() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let _ = tokio::time::timeout(MEETING, heard).await;
 }
 
 /// Mounts the node's datasets, if that is wanted.

@@ -6,6 +6,7 @@ mod load;
 mod name;
 mod operate;
 mod share;
+mod together;
 mod warm;
 
 use crate::program::{Node, wait_for};

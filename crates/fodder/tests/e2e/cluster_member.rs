@@ -113,7 +113,7 @@ fn nodes_that_gossip_find_each_other_past_junk_and_strangers() {
 }
 
 /// A real etcd at an address of its own, ended with its test; None, if there is none here.
-fn etcd(dir: &Path, ip: &str) -> Option<Ended> {
+pub(crate) fn etcd(dir: &Path, ip: &str) -> Option<Ended> {
     let (client, peer) = (format!("http://{ip}:2379"), format!("http://{ip}:2380"));
     let child = Command::new("etcd")
         .arg("--data-dir")
@@ -126,7 +126,7 @@ fn etcd(dir: &Path, ip: &str) -> Option<Ended> {
     child.ok().map(Ended)
 }
 
-struct Ended(Child);
+pub(crate) struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -232,6 +232,18 @@ fn nodes_find_each_other_by_etcd_with_flags_alone_and_share_their_caches() {
     all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
     assert_eq!(c.stop(), 0);
     all_see(&[&a, &b], &["zone-a serving", "zone-b serving"]);
+}
+
+#[test]
+fn a_node_whose_etcd_is_away_starts_all_the_same_and_says_so() {
+    let (dir, data) = (TempDir::new().unwrap(), Data::new());
+    // Nobody listens there.
+    let args = [data.path(), "--name", "pets", "--membership", "etcd", "--join", "127.0.0.1:1"];
+    let node = start(dir.path(), "a", TOKEN, &args);
+    let (path, bytes) = &data.files[0];
+    assert_eq!(&node.client(&["get", "pets", path]).good().stdout, bytes);
+    let log = node.log();
+    assert_eq!(log.matches("etcd has not answered within").count(), 1, "{log}");
 }
 
 #[test]

@@ -19,9 +19,10 @@ pub struct Give<'a> {
     pub offset: u64,
     /// How much. Not 0.
     pub length: u64,
-    /// Only what the node has in its tiers is wanted.
+    /// Only what the node has in its tiers, or the origin is sending it, is wanted.
     pub only_held: bool,
-    /// The owner does not answer: the node is asked in its place.
+    /// The owner does not answer: the node is asked in its place. Together with `only_held`: the node may not have heard yet
+    /// that it is the owner no more; if it takes itself for the owner, it is to fetch.
     pub stand_in: bool,
 }
 

@@ -6,6 +6,7 @@ use crate::{
     Error, Result,
     engine::{
         Dataset, Reply,
+        flight::Course,
         read::{Fill, Manner, Part, REQUEST_BYTES, Waits},
     },
     id::{FileKey, ObjectSlot, PieceId},
@@ -39,8 +40,11 @@ pub enum Asked {
     AsOwner,
     /// In the place of the owner, which does not answer.
     InOwnersPlace,
-    /// For what it holds, and nothing else.
+    /// For what it holds or the origin is sending it, and nothing else.
     AsHolder,
+    /// The same; and if it still takes itself for the owner, it is to fetch: whoever asks owns it since a moment ago, and has
+    /// asked all others.
+    AsFormerOwner,
 }
 
 impl Dataset {
@@ -92,7 +96,8 @@ impl Dataset {
         if let Err(error) = self.may_give(object, &range, asked) {
             return Box::pin(stream::once(async { Err(error) }));
         }
-        let giving = Giving::new(self, object, range, Manner::Peer);
+        let manner = if asked == Asked::AsFormerOwner { Manner::Straight } else { Manner::Peer };
+        let giving = Giving::new(self, object, range, manner);
         Box::pin(stream::try_unfold(giving, |mut giving| async move {
             Ok(giving.next().await?.map(|reply| (reply, giving)))
         }))
@@ -185,7 +190,18 @@ impl Dataset {
         if asked == Asked::InOwnersPlace || asked == Asked::AsOwner && owns() {
             return Ok(());
         }
-        if self.pieces_in(object, range).all(|piece| self.holds(PieceId(piece))) {
+        // Nobody waits here for a flight that looks for them among peers: it may wait for the very one who asks.
+        let may_fetch = asked == Asked::AsFormerOwner && owns();
+        let is_there = |piece: PieceId| {
+            self.holds(piece)
+                || match self.flights.course(piece) {
+                    Course::FromOrigin => true,
+                    Course::Sought => false,
+                    // It may have landed meanwhile.
+                    Course::Nowhere => may_fetch || self.holds(piece),
+                }
+        };
+        if self.pieces_in(object, range).map(PieceId).all(is_there) {
             return Ok(());
         }
         if asked == Asked::AsOwner && self.role(objects.key(object), range.start) == Role::Spare {
@@ -213,7 +229,7 @@ impl Giving {
     }
 
     async fn next(&mut self) -> Result<Option<Reply>> {
-        let (dataset, is_for_peer) = (&self.dataset, self.manner == Manner::Peer);
+        let (dataset, is_for_peer) = (&self.dataset, self.manner.is_for_peer());
         if self.parts.is_empty() {
             if self.left.is_empty() {
                 return Ok(None);

@@ -107,7 +107,7 @@ impl Dataset {
         path: &str,
         (key, object_bytes): (FileKey, u64),
     ) -> Option<Box<dyn Given>> {
-        let peers = self.shared.peers.get()?;
+        let peers = self.shared.peers.get().filter(|_| !flight.flies_straight())?;
         let (dataset, path) = (self.config().name.clone(), path.to_owned());
         let (range, for_peer) = (flight.range.clone(), flight.is_for_peer());
         peers.read(Wanted { dataset, path, key, object_bytes, range, for_peer }).await

@@ -20,6 +20,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// etcd's port where none is given.
 pub(crate) const PORT: u16 = 2379;
 
+/// How soon etcd is tried again, at first: nodes may start together with it.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -71,7 +74,7 @@ struct Shared {
 impl Shared {
     /// One session after another, each at the next server; between them members are asked directly.
     async fn run(self, servers: Vec<Seed>) {
-        let mut away = false;
+        let (mut away, mut wait) = (false, RETRY);
         loop {
             for server in &servers {
                 let board = Arc::clone(&self.board);
@@ -82,7 +85,7 @@ impl Shared {
                 let error = match self.asking_meanwhile(opened).await {
                     Ok(mut session) => {
                         tracing::info!(%server, "etcd is there");
-                        away = false;
+                        (away, wait) = (false, RETRY);
                         self.session.send_replace(Some(session.clone()));
                         session.keep(&self.news).await
                     }
@@ -92,7 +95,8 @@ impl Shared {
                 if !std::mem::replace(&mut away, true) {
                     tracing::warn!(%server, error, "etcd is away: the members that are known are asked directly until it is back");
                 }
-                self.asking_meanwhile(tokio::time::sleep(self.terms.interval)).await;
+                self.asking_meanwhile(tokio::time::sleep(wait)).await;
+                wait = (wait * 2).min(self.terms.interval.max(RETRY));
             }
         }
     }
@@ -119,6 +123,10 @@ impl Shared {
 impl Membership for Etcd {
     fn members(&self) -> watch::Receiver<Arc<Members>> {
         self.board.members()
+    }
+
+    async fn first_answer(&self) {
+        let _ = self.session.clone().wait_for(Option::is_some).await;
     }
 
     async fn announce(&self, state: State) {

@@ -5,12 +5,15 @@ use super::{Joined, Member, Members, Membership, Seed, State, Terms, board::Boar
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, MissedTickBehavior},
+    time::{Instant, MissedTickBehavior, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How often names are looked up anew.
 const LOOK_UP: Duration = Duration::from_secs(10);
+
+/// How often a node that knows nobody yet asks, and how long: nodes may start together.
+const EAGER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -63,12 +66,15 @@ async fn ask_for_ever(
     let mut news = board.members();
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let began = Instant::now();
     loop {
+        let is_alone = began.elapsed() < EAGER.1 && news.borrow().others().next().is_none();
         tokio::select! {
             _ = ticks.tick() => {}
             () = hurry.notified() => {}
             // Somebody was heard of: ask it at once.
             _ = news.changed() => {}
+            () = sleep(EAGER.0), if is_alone => {}
         }
         news.mark_unchanged();
         if looked_up.is_none_or(|at| at.elapsed() >= LOOK_UP) {

@@ -27,7 +27,7 @@ use std::{
 use tokio::{
     net::UdpSocket,
     sync::{Notify, watch},
-    time::{Instant, MissedTickBehavior},
+    time::{Instant, MissedTickBehavior, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,15 @@ pub(crate) const PORT: u16 = 18282;
 
 /// To how many of those who were heard lately a node talks at a time; and to one who was not.
 const FANOUT: usize = 3;
+
+/// To how many, while nobody was heard.
+const FIRST_TOLD: usize = 16;
+
+/// How soon what is new is passed on, after something else was said.
+const PASS_ON: Duration = Duration::from_millis(50);
+
+/// How often a node that knows nobody yet talks, and how long: nodes may start together.
+const EAGER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// About how many others a datagram tells: all of a small cluster, and two fifths of a large one, so that everybody is heard
 /// of three times a second however many there are, and datagrams stay below what UDP carries.
@@ -110,7 +119,10 @@ impl Talk {
         let mut looked_up: Option<Instant> = None;
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut news, mut is_news, mut said) = (self.board.members(), false, Instant::now());
+        let eager_until = said + EAGER.1;
         loop {
+            let is_alone = said < eager_until && news.borrow().others().next().is_none();
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => {
                     match received {
@@ -120,9 +132,17 @@ impl Talk {
                     }
                     continue;
                 }
+                changed = news.changed(), if !is_news => {
+                    is_news = changed.is_ok();
+                    continue;
+                }
                 _ = ticks.tick() => {}
                 () = hurry.notified() => {}
+                // Whoever hears something new passes it on at once.
+                () = sleep_until(said + PASS_ON), if is_news => {}
+                () = sleep_until(said + EAGER.0), if is_alone => {}
             }
+            (is_news, said) = (false, Instant::now());
             if looked_up.is_none_or(|at| at.elapsed() >= LOOK_UP) {
                 addresses = look_up(&seeds, addresses).await;
                 looked_up = Some(Instant::now());
@@ -134,7 +154,8 @@ impl Talk {
         }
     }
 
-    /// A few of those who were heard lately, and one who was not: a seed, or somebody who is silent.
+    /// A few of those who were heard lately, and one who was not: a seed, or somebody who is silent. As long as nobody was
+    /// heard, more of those.
     fn chosen(&mut self, seeds: &BTreeSet<String>) -> BTreeSet<SocketAddr> {
         let members = self.board.members().borrow().clone();
         self.places.retain(|id, _| members.get(*id).is_some());
@@ -147,7 +168,8 @@ impl Talk {
             seeds.iter().filter_map(|seed| seed.parse::<SocketAddr>().ok()).filter(|seed| !heard.contains(seed)),
         );
         let mut random = rand::rng();
-        heard.sample(&mut random, FANOUT).chain(silent.choose(&mut random)).copied().collect()
+        let silent_told = if heard.is_empty() { FIRST_TOLD } else { 1 };
+        heard.sample(&mut random, FANOUT).chain(silent.sample(&mut random, silent_told)).copied().collect()
     }
 
     async fn say(&self, to: SocketAddr, answer: bool) {

@@ -288,7 +288,7 @@ fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {
         key: wanted.key.0,
         offset: wanted.range.start,
         length: wanted.range.end - wanted.range.start,
-        only_held: manner == Manner::Holder,
-        stand_in: manner == Manner::StandIn,
+        only_held: matches!(manner, Manner::Holder | Manner::FormerOwner),
+        stand_in: matches!(manner, Manner::StandIn | Manner::FormerOwner),
     }
 }

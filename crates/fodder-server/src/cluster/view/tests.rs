@@ -18,7 +18,7 @@ fn new_peer(one: &Neighbour) -> Arc<Peer> {
 }
 
 fn view_of(me: u128, replicas: usize, members: &[Neighbour]) -> View {
-    View::after(&View::default(), (me, replicas), members, &Contents::default(), NOW, new_peer)
+    View::after(&View::default(), (me, replicas), members, &Contents::default(), Duration::ZERO, new_peer)
 }
 
 fn objects() -> impl Iterator<Item = FileKey> {
