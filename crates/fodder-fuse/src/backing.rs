@@ -3,16 +3,17 @@
 //! The kernel reads such a file itself once it is registered (passthrough), and it never changes. The [`Pool`] keeps leased
 //! files from open to open, so that an object that was opened once is opened again without asking anybody.
 
+use crate::sharded::Sharded;
 use fodder_api::frames::Lease;
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::{
+    collections::hash_map::Entry,
     fs::File,
     io::{self, Write},
     os::unix::fs::MetadataExt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -47,8 +48,8 @@ pub(crate) struct Backing {
     /// The kernel's number for it, once somebody wanted one; None if the kernel refused.
     id: OnceLock<Option<u32>>,
     registrar: Arc<dyn Registrar>,
-    /// When it was last opened, for the pool.
-    used: Mutex<Instant>,
+    /// When it was last opened, by the pool's clock.
+    used_s: AtomicU64,
     /// What it takes of the memory for objects that the cache does not keep.
     _room: Option<Room>,
 }
@@ -92,32 +93,53 @@ impl Drop for Backing {
 pub(crate) struct Pool {
     capacity: usize,
     registrar: Arc<dyn Registrar>,
-    kept: Mutex<FxHashMap<u64, Arc<Backing>>>,
+    kept: Sharded<FxHashMap<u64, Arc<Backing>>>,
+    /// How many are kept.
+    count: AtomicUsize,
+    began: Instant,
+    /// Seconds since then when the pool was last swept, which is near enough for every open.
+    clock_s: AtomicU64,
     memory: Arc<AtomicU64>,
 }
 
 impl Pool {
     /// An empty pool for up to `capacity` files.
     pub(crate) fn new(capacity: usize, registrar: Arc<dyn Registrar>) -> Self {
-        Self { capacity, registrar, kept: Mutex::default(), memory: Arc::default() }
+        Self {
+            capacity,
+            registrar,
+            kept: Sharded::default(),
+            count: AtomicUsize::new(0),
+            began: Instant::now(),
+            clock_s: AtomicU64::new(0),
+            memory: Arc::default(),
+        }
     }
 
     /// A file that was kept for an inode.
     pub(crate) fn get(&self, ino: u64) -> Option<Arc<Backing>> {
-        let kept = self.kept.lock();
+        let kept = self.kept.lock(ino);
         let backing = kept.get(&ino)?;
-        *backing.used.lock() = Instant::now();
+        backing.used_s.store(self.clock_s.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(Arc::clone(backing))
     }
 
     /// The backing of an inode whose bytes are in a file, kept if there is room.
     pub(crate) fn put(&self, ino: u64, content: Content) -> Arc<Backing> {
         let backing = Arc::new(self.backing(content, None));
-        let mut kept = self.kept.lock();
-        if kept.len() < self.capacity {
-            return Arc::clone(kept.entry(ino).or_insert(backing));
+        let mut kept = self.kept.lock(ino);
+        match kept.entry(ino) {
+            Entry::Occupied(kept) => return Arc::clone(kept.get()),
+            Entry::Vacant(place) if self.one_more() => drop(place.insert(Arc::clone(&backing))),
+            Entry::Vacant(_) => {}
         }
         backing
+    }
+
+    /// Whether one more file may be kept; it is counted then.
+    fn one_more(&self) -> bool {
+        let more = |count: usize| (count < self.capacity).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     /// Room in memory for an object that the cache does not keep; None if too much is taken.
@@ -136,24 +158,31 @@ impl Pool {
 
     /// Gives back what the node evicted, so that its space becomes free, and what nobody used for long.
     pub(crate) fn sweep(&self) {
-        let all: Vec<_> = self.kept.lock().iter().map(|(ino, backing)| (*ino, Arc::clone(backing))).collect();
-        let gone =
-            all.into_iter().filter(|(_, backing)| backing.is_unlinked() || backing.used.lock().elapsed() > UNUSED);
-        let gone: Vec<u64> = gone.map(|(ino, _)| ino).collect();
-        let mut kept = self.kept.lock();
-        let dropped: Vec<_> = gone.iter().filter_map(|ino| kept.remove(ino)).collect();
-        drop(kept);
-        drop(dropped);
+        let now_s = self.began.elapsed().as_secs();
+        self.clock_s.store(now_s, Ordering::Relaxed);
+        // The files are looked at without holding up those who open some.
+        let mut all: Vec<(u64, Arc<Backing>)> = Vec::with_capacity(self.len());
+        for kept in self.kept.each() {
+            all.extend(kept.iter().map(|(ino, backing)| (*ino, Arc::clone(backing))));
+        }
+        let unused =
+            |backing: &Backing| now_s.saturating_sub(backing.used_s.load(Ordering::Relaxed)) > UNUSED.as_secs();
+        for (ino, backing) in all {
+            if backing.is_unlinked() || unused(&backing) {
+                let removed = self.kept.lock(ino).remove(&ino);
+                self.count.fetch_sub(usize::from(removed.is_some()), Ordering::Relaxed);
+            }
+        }
     }
 
     /// How many files are kept.
     pub(crate) fn len(&self) -> usize {
-        self.kept.lock().len()
+        self.count.load(Ordering::Relaxed)
     }
 
     fn backing(&self, content: Content, room: Option<Room>) -> Backing {
-        let (registrar, used) = (Arc::clone(&self.registrar), Mutex::new(Instant::now()));
-        Backing { content, id: OnceLock::new(), registrar, used, _room: room }
+        let (registrar, now_s) = (Arc::clone(&self.registrar), self.clock_s.load(Ordering::Relaxed));
+        Backing { content, id: OnceLock::new(), registrar, used_s: AtomicU64::new(now_s), _room: room }
     }
 }
 

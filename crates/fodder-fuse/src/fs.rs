@@ -19,6 +19,7 @@ use crate::{
     inode::{Found, Kind, Table},
     mode::Policy,
     node::{Newest, Node},
+    sharded::Sharded,
 };
 use ahead::{Ahead, Buffers};
 use fodder_api::{
@@ -67,8 +68,9 @@ pub(crate) struct FileSystem<N> {
     /// The newest snapshot when last asked.
     newest: Mutex<Option<Newest>>,
     /// Objects whose kept files were opened since the node was last told.
-    touched: Mutex<Vec<ObjectId>>,
-    handles: Mutex<FxHashMap<u64, Arc<Handle>>>,
+    touched: Sharded<Vec<ObjectId>>,
+    /// Open files whose reads are answered here.
+    handles: Sharded<FxHashMap<u64, Arc<Handle>>>,
     directories: Mutex<FxHashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
     /// Memory for what is read ahead.
@@ -77,10 +79,9 @@ pub(crate) struct FileSystem<N> {
     first_reader: u64,
 }
 
-/// An open file.
+/// An open file whose reads are answered here.
 #[derive(Debug)]
 struct Handle {
-    ino: u64,
     object: ObjectInfo,
     /// The file with all its bytes, from which reads are answered; None: the node is asked.
     whole: Mutex<Option<Arc<Backing>>>,
@@ -111,8 +112,8 @@ impl<N: Node> FileSystem<N> {
             pool: Pool::new(settings.files, registrar),
             snapshots: Snapshots::default(),
             newest: Mutex::default(),
-            touched: Mutex::default(),
-            handles: Mutex::default(),
+            touched: Sharded::default(),
+            handles: Sharded::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
             buffers: Arc::default(),
@@ -147,7 +148,7 @@ impl<N: Node> FileSystem<N> {
 
     /// What an inode is.
     pub(crate) fn attributes(&self, ino: u64) -> Result<Attr> {
-        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+        match &self.inodes.lock(ino).get(&ino).ok_or(Errno::Stale)?.kind {
             Kind::Directory(path) => Ok(self.attr_of(ino, Found::Directory(path))),
             Kind::File(object, _) => Ok(self.attr_of(ino, Found::Object(*object))),
             Kind::Link(path, link) => Ok(self.attr_of(ino, Found::Link(path, link))),
@@ -156,7 +157,7 @@ impl<N: Node> FileSystem<N> {
 
     /// The path of a directory.
     fn directory_path(&self, ino: u64) -> Result<Box<str>> {
-        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+        match &self.inodes.lock(ino).get(&ino).ok_or(Errno::Stale)?.kind {
             Kind::Directory(path) => Ok(path.clone()),
             Kind::File(..) | Kind::Link(..) => Err(Errno::NotDirectory),
         }
@@ -164,7 +165,7 @@ impl<N: Node> FileSystem<N> {
 
     /// The object that an inode is.
     fn object(&self, ino: u64) -> Result<ObjectInfo> {
-        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+        match &self.inodes.lock(ino).get(&ino).ok_or(Errno::Stale)?.kind {
             Kind::Directory(_) => Err(Errno::IsDirectory),
             Kind::Link(..) => Err(Errno::Invalid),
             Kind::File(object, _) => Ok(*object),
@@ -173,7 +174,7 @@ impl<N: Node> FileSystem<N> {
 
     /// What a symbolic link says.
     pub(crate) fn link(&self, ino: u64) -> Result<Vec<u8>> {
-        match &self.inodes.lock().get(&ino).ok_or(Errno::Stale)?.kind {
+        match &self.inodes.lock(ino).get(&ino).ok_or(Errno::Stale)?.kind {
             Kind::Link(_, link) => Ok(spelling::name(&link.target).into_owned()),
             Kind::Directory(_) | Kind::File(..) => Err(Errno::Invalid),
         }
@@ -200,16 +201,16 @@ impl<N: Node> FileSystem<N> {
     }
 
     /// Notes that a kept file was opened. What does not fit until the node is told is not told.
-    fn touch(&self, object: ObjectId) {
-        let mut touched = self.touched.lock();
-        if touched.len() < MAX_TOUCHED {
+    fn touch(&self, ino: u64, object: ObjectId) {
+        let mut touched = self.touched.lock(ino);
+        if touched.len() < MAX_TOUCHED / Sharded::<()>::parts() {
             touched.push(object);
         }
     }
 
     /// Tells the node which kept files were opened since it was last told. May wait for the node to listen.
     pub(crate) fn tell_touched(&self) {
-        let touched = std::mem::take(&mut *self.touched.lock());
+        let touched: Vec<_> = self.touched.each().flat_map(|mut part| std::mem::take(&mut *part)).collect();
         if !touched.is_empty() {
             self.node.touch(&touched);
         }
@@ -221,9 +222,9 @@ impl<N: Node> FileSystem<N> {
         self.inodes.surplus()
     }
 
-    /// Inodes, open files and kept files, for the log.
+    /// Inodes, open files whose reads are answered here, and kept files, for the log.
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
-        (self.inodes.len(), self.handles.lock().len(), self.pool.len())
+        (self.inodes.len(), self.handles.each().map(|part| part.len()).sum(), self.pool.len())
     }
 }
 

@@ -8,9 +8,10 @@ use crate::{
     backing::Backing,
     mode::State,
     node::{Entry, Link},
+    sharded::Sharded,
 };
 use fodder_api::frames::ObjectInfo;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use rustc_hash::FxHashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -64,7 +65,7 @@ impl<'a> Found<'a> {
 /// All inodes the kernel knows.
 #[derive(Debug)]
 pub(crate) struct Table {
-    inodes: Mutex<FxHashMap<u64, Inode>>,
+    inodes: Sharded<FxHashMap<u64, Inode>>,
     capacity: usize,
 }
 
@@ -92,21 +93,25 @@ impl Table {
     /// A table with the root, which asks to be trimmed above `capacity`.
     pub(crate) fn new(capacity: usize) -> Self {
         let root = Inode { kind: Kind::Directory("".into()), parent: ROOT, name: "".into(), lookups: 1 };
-        Self { inodes: Mutex::new(FxHashMap::from_iter([(ROOT, root)])), capacity }
+        let table = Self { inodes: Sharded::default(), capacity };
+        table.lock(ROOT).insert(ROOT, root);
+        table
     }
 
-    /// All inodes, for as short as possible.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, FxHashMap<u64, Inode>> {
-        self.inodes.lock()
+    /// The inodes among which one with this number is, for as short as possible.
+    pub(crate) fn lock(&self, ino: u64) -> MutexGuard<'_, FxHashMap<u64, Inode>> {
+        self.inodes.lock(ino)
     }
 
     /// The kernel is told of an entry: its number.
     pub(crate) fn remember(&self, parent: u64, name: &str, found: Found<'_>) -> u64 {
-        let mut inodes = self.inodes.lock();
         let mut ino = number(found);
+        let mut inodes = self.lock(ino);
         // Another object may have the number: once in the lifetime of a very large dataset.
         while inodes.get(&ino).is_some_and(|inode| !inode.is(found)) {
             ino = ino.wrapping_add(1).max(ROOT + 1);
+            drop(inodes);
+            inodes = self.lock(ino);
         }
         let inode = inodes.entry(ino).or_insert_with(|| Inode {
             kind: match found {
@@ -127,7 +132,7 @@ impl Table {
 
     /// The kernel forgot an inode so many times.
     pub(crate) fn forget(&self, ino: u64, times: u64) {
-        let mut inodes = self.inodes.lock();
+        let mut inodes = self.lock(ino);
         let Some(inode) = inodes.get_mut(&ino) else { return };
         inode.lookups = inode.lookups.saturating_sub(times);
         if inode.lookups == 0 && ino != ROOT {
@@ -137,26 +142,35 @@ impl Table {
 
     /// How many inodes there are.
     pub(crate) fn len(&self) -> usize {
-        self.inodes.lock().len()
+        self.inodes.each().map(|inodes| inodes.len()).sum()
     }
 
     /// Entries that the kernel should forget because there are too many: parent and name.
     pub(crate) fn surplus(&self) -> Vec<(u64, Box<str>)> {
-        let inodes = self.inodes.lock();
+        let count = self.len().saturating_sub(self.capacity);
         // Some more than needed, so that this is done seldom.
-        let count = inodes.len().saturating_sub(self.capacity);
         let count = if count == 0 { 0 } else { count + self.capacity / 16 };
-        let idle = inodes.values().filter(|inode| !matches!(inode.kind, Kind::Directory(_)) && inode.handles() == 0);
-        idle.take(count).map(|inode| (inode.parent, inode.name.clone())).collect()
+        let mut surplus = Vec::with_capacity(count);
+        for inodes in self.inodes.each() {
+            if surplus.len() == count {
+                break;
+            }
+            let idle = inodes.values().filter(|inode| inode.is_idle()).take(count - surplus.len());
+            surplus.extend(idle.map(|inode| (inode.parent, inode.name.clone())));
+        }
+        surplus
     }
 
     /// Every entry the kernel may have kept, parents and names, and every directory.
     pub(crate) fn everything(&self) -> (Vec<(u64, Box<str>)>, Vec<u64>) {
-        let inodes = self.inodes.lock();
-        let entries = inodes.iter().filter(|(ino, _)| **ino != ROOT);
-        let entries = entries.map(|(_, inode)| (inode.parent, inode.name.clone())).collect();
-        let directories = inodes.iter().filter(|(_, inode)| matches!(inode.kind, Kind::Directory(_)));
-        (entries, directories.map(|(ino, _)| *ino).collect())
+        let (mut entries, mut directories) = (Vec::new(), Vec::new());
+        for inodes in self.inodes.each() {
+            let named = inodes.iter().filter(|(ino, _)| **ino != ROOT);
+            entries.extend(named.map(|(_, inode)| (inode.parent, inode.name.clone())));
+            let found = inodes.iter().filter(|(_, inode)| matches!(inode.kind, Kind::Directory(_)));
+            directories.extend(found.map(|(ino, _)| *ino));
+        }
+        (entries, directories)
     }
 }
 
@@ -170,10 +184,12 @@ impl Inode {
         }
     }
 
-    fn handles(&self) -> usize {
+    /// Whether the kernel may be asked to forget it.
+    fn is_idle(&self) -> bool {
         match &self.kind {
-            Kind::Directory(_) | Kind::Link(..) => 0,
-            Kind::File(_, state) => state.handles(),
+            Kind::Directory(_) => false,
+            Kind::Link(..) => true,
+            Kind::File(_, state) => state.handles() == 0,
         }
     }
 }

@@ -76,8 +76,9 @@ impl<N: Node> Handler<N> {
             Operation::Open => self.open(ino, reply),
             Operation::Read { handle, offset, size } => self.read(ino, handle, offset, size, reply),
             Operation::Release { handle } => {
+                // Nobody waits for the answer. Behind it the kernel may forget the inode, and look it up again.
+                self.fs.release(ino, handle);
                 reply.data(&[]);
-                self.fs.release(handle);
             }
             Operation::OpenDirectory => match self.fs.open_directory(ino) {
                 Ok(handle) => {

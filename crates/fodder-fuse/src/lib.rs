@@ -23,6 +23,7 @@ mod mode;
 mod node;
 pub mod point;
 pub mod session;
+mod sharded;
 #[cfg(test)]
 mod testing;
 mod transport;

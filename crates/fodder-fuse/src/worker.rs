@@ -65,7 +65,7 @@ impl Workers {
 
 impl Shared {
     fn work(&self) {
-        // Whoever started this thread may be bound to one processor; this one is not.
+        // Whoever started this thread may be bound to one processor and wait its turn; this one does not.
         crate::transport::roam();
         let mut queue = self.queue.lock();
         loop {

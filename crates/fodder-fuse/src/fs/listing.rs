@@ -98,7 +98,7 @@ impl<N: Node> FileSystem<N> {
     }
 
     fn parent_of(&self, ino: u64) -> u64 {
-        let inodes = self.inodes.lock();
+        let inodes = self.inodes.lock(ino);
         inodes.get(&ino).filter(|inode| matches!(inode.kind, Kind::Directory(_))).map_or(ROOT, |inode| inode.parent)
     }
 }

@@ -33,6 +33,9 @@ const ASK_AGAIN: u64 = 16;
 /// seldom begins where a page does, and then the kernel asks for the last few bytes of each large read by themselves.
 const GRAIN_BYTES: u64 = 4096;
 
+/// The handle of every open file that the kernel reads itself: its inode says all there is to know of it.
+const PASSED: u64 = u64::MAX;
+
 /// An open file, as the kernel is told of it.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -68,27 +71,26 @@ impl<N: Node> FileSystem<N> {
     /// Opens a file whose bytes are at hand.
     pub(crate) fn try_open(&self, ino: u64) -> Option<Result<Opened>> {
         let kept = self.pool.get(ino);
-        let again = kept.is_some();
         // The kernel is asked before the lock is taken.
         let passable = self.passable(kept.as_ref());
-        let mut inodes = self.inodes.lock();
-        let (object, whole) = match &inodes.get(&ino).map(|inode| &inode.kind) {
+        let mut inodes = self.inodes.lock(ino);
+        let (object, mode) = match inodes.get_mut(&ino).map(|inode| &mut inode.kind) {
             None => return Some(Err(Errno::Stale)),
             Some(Kind::Directory(_)) => return Some(Err(Errno::IsDirectory)),
             Some(Kind::Link(..)) => return Some(Err(Errno::Invalid)),
-            Some(Kind::File(object, state)) => match (state.bound(), kept) {
-                (Some(Mode::Passthrough(whole)), _) => (*object, Some(Arc::clone(whole))),
-                (_, Some(whole)) => (*object, Some(whole)),
-                _ => return None,
-            },
+            Some(Kind::File(object, state)) => {
+                let passed = matches!(state.bound(), Some(Mode::Passthrough(_)));
+                if !passed && kept.is_none() {
+                    return None;
+                }
+                (*object, state.open(self.settings.policy, passable))
+            }
         };
-        let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else { return None };
-        let mode = state.open(self.settings.policy, passable);
         drop(inodes);
-        if again {
-            self.touch(object.id);
+        if kept.is_some() {
+            self.touch(ino, object.id);
         }
-        Some(Ok(self.opened(ino, object, mode, whole)))
+        Some(Ok(self.opened(object, mode, kept)))
     }
 
     /// Opens a file. May wait: an object that is not whole in the cache is fetched whole if it is small.
@@ -99,13 +101,13 @@ impl<N: Node> FileSystem<N> {
         let object = self.object(ino)?;
         let whole = self.whole(ino, object)?;
         let passable = self.passable(whole.as_ref());
-        let mut inodes = self.inodes.lock();
+        let mut inodes = self.inodes.lock(ino);
         let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else {
             return Err(Errno::Stale);
         };
         let mode = state.open(self.settings.policy, passable);
         drop(inodes);
-        Ok(self.opened(ino, object, mode, whole))
+        Ok(self.opened(object, mode, whole))
     }
 
     /// The file of an object: the node's if it is whole there, else for a small one what is fetched now.
@@ -141,25 +143,29 @@ impl<N: Node> FileSystem<N> {
         whole.filter(|file| wanted && file.id().is_some()).cloned()
     }
 
-    fn opened(&self, ino: u64, object: ObjectInfo, mode: Mode<Backing>, whole: Option<Arc<Backing>>) -> Opened {
+    fn opened(&self, object: ObjectInfo, mode: Mode<Backing>, whole: Option<Arc<Backing>>) -> Opened {
+        if let Mode::Passthrough(_) = mode {
+            return Opened { handle: PASSED, mode };
+        }
         let handle = self.new_handle();
         let open = Handle {
-            ino,
             object,
             whole: Mutex::new(whole),
             asked: AtomicU64::new(0),
             rest: Mutex::default(),
             ahead: Arc::default(),
         };
-        self.handles.lock().insert(handle, Arc::new(open));
+        self.handles.lock(handle).insert(handle, Arc::new(open));
         Opened { handle, mode }
     }
 
-    /// Closes a file.
-    pub(crate) fn release(&self, handle: u64) {
-        let Some(open) = self.handles.lock().remove(&handle) else { return };
-        let mut inodes = self.inodes.lock();
-        let last = match inodes.get_mut(&open.ino).map(|inode| &mut inode.kind) {
+    /// Closes a file. The kernel does not forget its inode before it hears that this was done.
+    pub(crate) fn release(&self, ino: u64, handle: u64) {
+        if handle != PASSED && self.handles.lock(handle).remove(&handle).is_none() {
+            return;
+        }
+        let mut inodes = self.inodes.lock(ino);
+        let last = match inodes.get_mut(&ino).map(|inode| &mut inode.kind) {
             Some(Kind::File(_, state)) => state.release(),
             _ => None,
         };
@@ -286,8 +292,24 @@ impl<N: Node> FileSystem<N> {
         let Some(handle) = file.handle else {
             return Ok(Reading { object: self.object(file.ino)?, whole: self.pool.get(file.ino), open: None });
         };
-        let open = self.handles.lock().get(&handle).cloned().ok_or(Errno::Stale)?;
+        if handle == PASSED {
+            return self.passed(file.ino);
+        }
+        let open = self.handles.lock(handle).get(&handle).cloned().ok_or(Errno::Stale)?;
         let whole = open.whole.lock().clone();
         Ok(Reading { object: open.object, whole, open: Some(open) })
+    }
+
+    /// A file that the kernel reads itself. It asks only for what a program wants to be read ahead (`posix_fadvise`).
+    fn passed(&self, ino: u64) -> Result<Reading> {
+        match &self.inodes.lock(ino).get(&ino).ok_or(Errno::Stale)?.kind {
+            Kind::File(object, state) => match state.bound() {
+                Some(Mode::Passthrough(whole)) => {
+                    Ok(Reading { object: *object, whole: Some(Arc::clone(whole)), open: None })
+                }
+                _ => Err(Errno::Stale),
+            },
+            _ => Err(Errno::Stale),
+        }
     }
 }

@@ -29,10 +29,28 @@ pub(super) fn usable() -> Vec<usize> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// Lets this thread run on every processor again, if the one that started it was bound to one.
+/// Lets who runs go on when this thread is woken, instead of being interrupted for it. Who has asked something sleeps anyway;
+/// who has closed a file goes on, and what it asks next is taken together with that.
+pub(super) fn wait_its_turn() {
+    schedule(libc::SCHED_BATCH);
+}
+
+/// Lets this thread run as any other: on every processor, and at once when it is woken. The one that started it may not.
 pub(crate) fn roam() {
+    schedule(libc::SCHED_OTHER);
     if let Some(all) = ALL.get() {
         let _ = sched_setaffinity(None, all);
+    }
+}
+
+/// How this thread is scheduled. Both ways are open to everybody, and have the same share of the processor.
+fn schedule(policy: i32) {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call reads the structure it is given, and is about the thread that makes it.
+    #[allow(unsafe_code, reason = "rustix has no such call")]
+    let set = unsafe { libc::sched_setscheduler(0, policy, &raw const priority) };
+    if set != 0 {
+        tracing::debug!(error = %std::io::Error::last_os_error(), "a thread is scheduled as it was");
     }
 }
 
@@ -45,6 +63,26 @@ fn count(ranges: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How this thread is scheduled.
+    fn policy() -> i32 {
+        // SAFETY: takes a number and gives one.
+        #[allow(unsafe_code, reason = "rustix has no such call")]
+        unsafe {
+            libc::sched_getscheduler(0)
+        }
+    }
+
+    #[test]
+    fn who_is_started_by_a_thread_that_waits_its_turn_does_not() {
+        let started = std::thread::spawn(|| {
+            wait_its_turn();
+            let inherited = std::thread::spawn(|| (policy(), roam(), policy())).join();
+            (policy(), inherited.expect("it does not panic"))
+        });
+        let (own, (before, (), after)) = started.join().expect("it does not panic");
+        assert_eq!((own, before, after), (libc::SCHED_BATCH, libc::SCHED_BATCH, libc::SCHED_OTHER));
+    }
 
     #[test]
     fn processors_are_counted_as_the_kernel_numbers_them() {

@@ -1,6 +1,6 @@
 //! Requests that are read from `/dev/fuse`, and answers that are written to it.
 
-use super::spawn;
+use super::{cpu, spawn};
 use crate::{
     error::Errno,
     kernel::{Device, Handler, Reply},
@@ -37,6 +37,7 @@ pub(super) fn start<N: Node>(device: &Arc<Device>, handler: &Arc<Handler<N>>) ->
 
 /// Takes requests until the mount is gone.
 fn serve<N: Node>(queue: &Arc<OwnedFd>, handler: &Handler<N>) {
+    cpu::wait_its_turn();
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         match rustix::io::read(&**queue, &mut *buffer) {

@@ -60,6 +60,7 @@ impl Prepared {
             let (made, outcome) = mpsc::channel();
             spawn(format!("fuse-ring-{cpu}"), move || {
                 cpu::stay_on(cpu);
+                cpu::wait_its_turn();
                 let queue = match Queue::new(&served, depth) {
                     Ok(queue) => queue,
                     Err(error) => return drop(made.send(Err(error))),
