@@ -16,6 +16,7 @@
 
 mod epoch;
 mod heed;
+mod list;
 mod member;
 mod pace;
 mod prepared;
@@ -27,6 +28,7 @@ mod staging;
 mod word;
 
 pub use heed::{Heeded, Telling};
+pub use list::Lack;
 pub use prepared::Prepared;
 pub use request::{
     Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Start, Status, Upcoming,

@@ -32,6 +32,8 @@ pub(super) struct Member {
     pub(super) last: Option<(u64, Audit)>,
     /// Epochs that were begun elsewhere and cannot be here: their snapshot or their list is not known.
     pub(super) elsewhere: BTreeMap<u64, PlanName>,
+    /// Plans of such epochs whose lists have come, until the epochs are here.
+    pub(super) lists: BTreeMap<u64, Arc<Plan>>,
     /// What it has reported of the items of a snapshot.
     pub(super) book: Book,
     book_on: Option<Snapshot>,
@@ -75,6 +77,7 @@ impl Member {
             closed: None,
             last: None,
             elsewhere: BTreeMap::new(),
+            lists: BTreeMap::new(),
             book: Book::default(),
             book_on: None,
             lacks_scores: false,
@@ -142,10 +145,16 @@ impl Member {
     /// Goes on to an epoch. The one before it is closed when every rank has left it, the one before that now.
     pub(super) fn turn(&mut self, next: Epoch) -> Option<Effect> {
         let dropped = self.close_before();
-        self.elsewhere.remove(&next.number());
+        self.forget_elsewhere(next.number());
         self.before = self.current.replace(next);
         self.untold = true;
         dropped
+    }
+
+    /// An epoch that was begun elsewhere is here.
+    pub(super) fn forget_elsewhere(&mut self, epoch: u64) {
+        self.elsewhere.remove(&epoch);
+        self.lists.remove(&epoch);
     }
 
     /// A rank is done; whether all are.
@@ -397,10 +406,12 @@ impl Member {
         let epochs = self.open().map(Epoch::memory_bytes).sum::<usize>();
         let loose = self.loose.as_ref().map_or(0, |(_, serving)| serving.memory_bytes());
         let closed = self.closed.as_ref().map_or(0, Epoch::memory_bytes);
+        let lists = self.lists.values().map(|plan| plan.heap_bytes()).sum::<usize>();
         size_of::<Self>()
             + self.introduction.name.capacity()
             + epochs
             + closed
+            + lists
             + loose
             + self.book.heap_bytes()
             + self.run.heap_bytes()

@@ -72,6 +72,7 @@ impl Member {
         self.run = run;
         (self.current, self.before, self.closed) = (None, None, None);
         self.elsewhere.clear();
+        self.lists.clear();
         self.done.clear();
         self.untold = true;
         next.into_iter().for_each(|next| self.enter(next));
@@ -80,7 +81,7 @@ impl Member {
 
     /// Is in the epoch that the run went on in.
     pub(super) fn enter(&mut self, first: Epoch) {
-        self.elsewhere.remove(&first.number());
+        self.forget_elsewhere(first.number());
         self.current = Some(first);
     }
 

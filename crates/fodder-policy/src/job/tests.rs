@@ -4,6 +4,7 @@
 
 mod epoch;
 mod life;
+mod list;
 mod model;
 mod nodes;
 mod resume;

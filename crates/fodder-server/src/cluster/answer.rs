@@ -21,6 +21,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
         peer_message::Message::Jobs(said) => peer_reply::Reply::Jobs(job::answer(engine, info, &said)?),
         peer_message::Message::Scores(said) => peer_reply::Reply::Scored(job::score::answer(engine, said).await?),
         peer_message::Message::ScoresFrom(asked) => peer_reply::Reply::ScoresPage(job::lack::answer(engine, &asked)?),
+        peer_message::Message::ListFrom(asked) => peer_reply::Reply::ListPage(job::list::answer(engine, &asked)?),
         peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),
         peer_message::Message::Warmed(question) => peer_reply::Reply::Warm(info.state.orders.answer(&question)?),
     };

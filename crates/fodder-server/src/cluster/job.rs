@@ -4,6 +4,7 @@
 //! be reached is left out: it hears later.
 
 pub(crate) mod lack;
+pub(crate) mod list;
 pub(crate) mod score;
 
 use super::Peering;

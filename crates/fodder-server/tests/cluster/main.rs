@@ -5,6 +5,7 @@
 mod change;
 mod job;
 mod liar;
+mod list;
 mod score;
 mod settle;
 mod share;

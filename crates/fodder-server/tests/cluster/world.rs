@@ -98,7 +98,7 @@ impl World {
         engine.join(Arc::clone(&peering) as _);
         tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(&engine)));
         tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(&engine)));
-        tokio::spawn(Arc::clone(&peering).pull_scores(Arc::downgrade(&engine)));
+        tokio::spawn(Arc::clone(&peering).pull_what_lacks(Arc::downgrade(&engine)));
         let me = Neighbour {
             id,
             address: node.addresses().grpc.to_string(),

@@ -7,7 +7,7 @@ use super::{
     state::{fingerprint, seen_by_plans},
 };
 use crate::{Result, catalog::Snapshot, engine::peer::Peers, id::SnapshotId};
-use fodder_policy::job::{JobId, Page, Report, Scores, Telling, Word};
+use fodder_policy::job::{JobId, Lack, Page, Report, Scores, Telling, Word};
 use std::sync::Arc;
 
 /// What came of a word.
@@ -96,6 +96,28 @@ impl Jobs<'_> {
     /// Nobody has scores of a job that this node has not.
     pub fn has_all_scores(&self, name: &str) {
         self.dataset.jobs.lock().machine.has_all_scores(name);
+    }
+
+    /// The lists of epochs that jobs have begun at other nodes, on snapshots that are here.
+    pub fn without_lists(&self) -> Vec<Lack> {
+        let lacks = self.dataset.jobs.lock().machine.without_lists();
+        if lacks.is_empty() {
+            return lacks;
+        }
+        let known: Vec<_> = self.known().iter().map(|snapshot| seen_by_plans(snapshot)).collect();
+        lacks.into_iter().filter(|lack| known.contains(&lack.snapshot)).collect()
+    }
+
+    /// The list that an epoch of a job is planned by, for another node.
+    pub fn list_of(&self, name: &str, epoch: u64, fingerprint: u64) -> Option<Arc<[u32]>> {
+        self.dataset.jobs.lock().machine.list_of(name, epoch, fingerprint)
+    }
+
+    /// Another node has told a list that was lacking. It is compared with its fingerprint, while nobody else has to wait.
+    pub fn take_list(&self, lack: &Lack, ids: Vec<u32>) -> Result<()> {
+        let plan = lack.plan(ids)?;
+        self.dataset.jobs.lock().machine.take_list(lack, plan);
+        Ok(())
     }
 
     /// Another node was told that the scores of a job take effect.

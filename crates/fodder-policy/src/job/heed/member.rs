@@ -139,8 +139,13 @@ impl Member {
     fn first_epoch(&self, ground: &Ground<'_>) -> Option<Epoch> {
         let told = self.told(Vec::new(), Duration::ZERO);
         let request = told.resume(self.id, None)?;
-        let prepared = Prepared::new(&request, ground.known).ok()?;
+        let mut prepared = Prepared::new(&request, ground.known).ok()?;
         let snapshot = prepared.snapshot;
+        if prepared.plan.is_none()
+            && let Some(listed) = self.listed(prepared.checkpoint.epoch())
+        {
+            prepared.plan = Some(Arc::new(prepared.checkpoint.plan(listed.ids().cloned()).ok()?));
+        }
         self.restored(&request, prepared, snapshot, ground.room_bytes).ok()
     }
 
@@ -193,7 +198,7 @@ impl Member {
         match self.made_here(epoch, &plan, is_next, ground) {
             Ok(mut made) => {
                 heeded.refused += made.learn(&slips, ground.room_bytes, &mut Vec::new());
-                self.elsewhere.remove(&epoch);
+                self.forget_elsewhere(epoch);
                 if is_next {
                     self.open_here(made, heeded);
                 } else {
@@ -228,10 +233,10 @@ impl Member {
                 _ => return Err(()),
             }
         }
-        if name.listed {
-            return Err(());
-        }
-        let plan = Arc::new(Plan::new(name.snapshot(), epoch, Order::Seed(name.order)).map_err(drop)?);
+        let plan = match name.listed {
+            true => self.listed(epoch).filter(|plan| PlanName::of(plan) == *name).cloned().ok_or(())?,
+            false => Arc::new(Plan::new(name.snapshot(), epoch, Order::Seed(name.order)).map_err(drop)?),
+        };
         match is_next {
             true => self.plan(plan, name.snapshot(), ground.room_bytes).map_err(drop),
             false => self.whole(plan, ground.room_bytes).map_err(drop),

@@ -11,7 +11,7 @@ use fodder_core::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// How often it is looked for jobs without scores.
+/// How often it is looked for what is lacking.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// How long one page may take.
@@ -28,8 +28,8 @@ enum Outcome {
 }
 
 impl Peering {
-    /// Asks for scores that are lacking here until nobody listens.
-    pub async fn pull_scores(self: Arc<Self>, engine: std::sync::Weak<Engine>) {
+    /// Asks for scores and lists that are lacking here until nobody listens.
+    pub async fn pull_what_lacks(self: Arc<Self>, engine: std::sync::Weak<Engine>) {
         loop {
             tokio::time::sleep(PERIOD).await;
             let Some(engine) = engine.upgrade() else { return };
@@ -39,6 +39,9 @@ impl Peering {
             for dataset in engine.datasets() {
                 for job in dataset.jobs().without_scores() {
                     self.pull(&dataset, &job).await;
+                }
+                for lack in dataset.jobs().without_lists() {
+                    self.pull_list(&dataset, lack).await;
                 }
             }
         }
