@@ -36,6 +36,7 @@
 //!  19 TELL     16 a PeerMessage of peer.proto                                                  -> COMING ..., TOLD
 //!  20 VIEW     16 offset u64  24 length u64  32 reader u64  40 object                           -> VIEW
 //!  21 VIEWED                                                                                   -> DONE
+//!  22 OPEN_OBJECT  16 reader u64  24 object                                                    -> LEASE, or ITEM ...
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
@@ -82,6 +83,9 @@
 //! file only if all of the object is in one tier, else with `Full`: it fetches nothing. It counts as a hit; files that
 //! the client has already and opens again are told with TOUCH, late and not all if there are too many.
 //!
+//! An OPEN_OBJECT (from version 6 on, over the Unix socket) asks for both at once: it is answered as a LEASE_OBJECT if all of
+//! the object is in one tier and a file can be had of it, else as a READ of the whole object.
+//!
 //! A VIEW (from version 5 on, over the Unix socket) is answered with a descriptor of the cache file, in which the range stands
 //! where it stands in the object, or with `Full` if no tier has all of it soon: then READ it. The file may change at any
 //! moment. What was read from it is right if a VIEWED behind it, on the same connection, is answered with DONE; `Stale`
@@ -109,7 +113,7 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 5);
+pub const VERSIONS: (u16, u16) = (2, 6);
 
 /// The first version in which nodes give each other bytes.
 pub const GIVES_SINCE: u16 = 4;
@@ -119,6 +123,9 @@ pub const TELLS_SINCE: u16 = 5;
 
 /// The first version that shows cache files which may still change.
 pub const VIEWS_SINCE: u16 = 5;
+
+/// The first version that answers with a file or with bytes, whichever there is.
+pub const OPENS_SINCE: u16 = 6;
 
 /// The first version that tells which entries of a directory are symbolic links.
 pub const LINKS_SINCE: u16 = 3;

@@ -79,6 +79,9 @@ pub(crate) struct Description {
     pub(crate) version: String,
 }
 
+/// Objects of fewer bytes are small: it costs less to be given them than to ask twice.
+pub(crate) const SMALL_BYTES: u64 = 128 << 10;
+
 /// A node, as the mount of one dataset needs it. Every call may wait for the node or its origin, in bounded time.
 pub(crate) trait Node: Send + Sync + 'static {
     /// What lies at a path of the newest snapshot.
@@ -87,6 +90,14 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page>;
     /// The file of an object that is whole in the cache; None if it is not. Fetches nothing.
     fn lease(&self, object: ObjectId) -> Result<Option<Content>>;
+    /// The same for a small object of so many bytes; if there is no file, None, and `take` is given all its bytes.
+    fn open(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<Option<Content>> {
+        let file = self.lease(object)?;
+        if file.is_none() {
+            self.read(object, part, take)?;
+        }
+        Ok(file)
+    }
     /// Gives `take` the bytes of a part, all at once.
     fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()>;
     /// Fills a buffer with a part from the cache, if all of it is there or on its way there: whether it was. Fetches nothing.

@@ -131,14 +131,23 @@ impl<R: Room> Batch<R> {
     /// Receives the answer to a request for `count` items; None: the node says first how many. An error for the request
     /// as a whole leaves the connection usable (`Ok(Err(_))`); anything else that goes wrong does not. Whether it was the
     /// last on this connection, because the node closes.
+    /// `begun` are the first bytes of the answer, if somebody has received them.
     pub(super) fn receive(
         &mut self,
+        begun: &[u8],
         node: &mut impl Read,
         request: u32,
         mut count: Option<usize>,
     ) -> Result<Result<bool>> {
         self.entries.clear();
         self.filled = 0;
+        if !begun.is_empty() {
+            self.make_room()?;
+            let small = || Error::Full(format!("a batch of {} bytes has no room for an answer", self.max_bytes));
+            let room = self.buffer.as_mut().get_mut(..begun.len()).ok_or_else(small)?;
+            room.copy_from_slice(begun);
+            self.filled = begun.len();
+        }
         let mut parsed = 0;
         let mut open = false;
         while open || count.is_none_or(|count| self.entries.len() < count) {
@@ -217,23 +226,29 @@ impl<R: Room> Batch<R> {
 
     fn fill(&mut self, node: &mut impl Read, until: usize) -> Result<()> {
         while self.filled < until {
-            let have = self.buffer.as_ref().len();
-            if have - self.filled < ROOM_BYTES {
-                let length = (have * 2).max(4 * ROOM_BYTES).min(self.max_bytes);
-                if length <= self.filled {
-                    let most = self.max_bytes;
-                    return Err(Error::Full(format!("the answer has more than {most} bytes: ask for fewer items")));
-                }
-                // A buffer that was used before may be longer than this batch may become.
-                if length > have {
-                    self.buffer.grow(length)?;
-                }
-            }
+            self.make_room()?;
             let received = node.read(&mut self.buffer.as_mut()[self.filled..]).map_err(super::client::lost)?;
             if received == 0 {
                 return Err(super::client::ended());
             }
             self.filled += received;
+        }
+        Ok(())
+    }
+
+    /// Room for some more bytes than there are.
+    fn make_room(&mut self) -> Result<()> {
+        let have = self.buffer.as_ref().len();
+        if have - self.filled < ROOM_BYTES {
+            let length = (have * 2).max(4 * ROOM_BYTES).min(self.max_bytes);
+            if length <= self.filled {
+                let most = self.max_bytes;
+                return Err(Error::Full(format!("the answer has more than {most} bytes: ask for fewer items")));
+            }
+            // A buffer that was used before may be longer than this batch may become.
+            if length > have {
+                self.buffer.grow(length)?;
+            }
         }
         Ok(())
     }
@@ -283,7 +298,7 @@ mod tests {
             let (mut node, mut client) = UnixStream::pair().unwrap();
             node.write_all(&[&answer[..], surplus].concat()).unwrap();
             let mut batch = Batch::new();
-            let is_last = batch.receive(&mut client, 7, Some(1));
+            let is_last = batch.receive(&[], &mut client, 7, Some(1));
             is_last.map(|is_last| (is_last.unwrap(), batch.get(0).unwrap().data.unwrap().to_vec()))
         };
         for told in 0..=words.len() {

@@ -237,6 +237,11 @@ impl FrameClient {
     /// believes to be here and that is gone.
     fn receive_lease(&mut self, request: u32, index: usize) -> Result<Result<Option<Leased>>> {
         let (head, body) = self.frame(request)?;
+        self.take_lease(&head, &body, index)
+    }
+
+    /// The lease in a frame.
+    fn take_lease(&mut self, head: &ReplyHead, body: &[u8], index: usize) -> Result<Result<Option<Leased>>> {
         if head.kind != Kind::Lease || head.index as usize != index {
             return Err(self.broken_by(strange()));
         }
@@ -261,7 +266,18 @@ impl FrameClient {
     }
 
     fn receive_into<R: Room>(&mut self, request: u32, count: Option<usize>, batch: &mut Batch<R>) -> Result<()> {
-        match batch.receive(&mut self.line, request, count) {
+        self.receive_behind(&[], request, count, batch)
+    }
+
+    /// The same where the first bytes of the answer have been received already.
+    fn receive_behind<R: Room>(
+        &mut self,
+        begun: &[u8],
+        request: u32,
+        count: Option<usize>,
+        batch: &mut Batch<R>,
+    ) -> Result<()> {
+        match batch.receive(begun, &mut self.line, request, count) {
             Ok(answer) => {
                 self.broken |= matches!(answer, Ok(true));
                 answer.map(drop)
@@ -300,12 +316,20 @@ impl FrameClient {
 
     /// The next frame, which must answer `request`; an ERROR frame is its error.
     fn frame(&mut self, request: u32) -> Result<(ReplyHead, Vec<u8>)> {
+        let head = self.head()?;
+        let body = self.body(&head, request)?;
+        Ok((head, body))
+    }
+
+    /// The head of the next frame.
+    fn head(&mut self) -> Result<ReplyHead> {
         let mut head = [0; ReplyHead::BYTES];
         self.receive_exact(&mut head)?;
-        let head = match ReplyHead::decode(&head) {
-            Ok(head) => head,
-            Err(bad) => return Err(self.broken_by(Error::Internal(format!("the node sent {bad}")))),
-        };
+        ReplyHead::decode(&head).map_err(|bad| self.broken_by(Error::Internal(format!("the node sent {bad}"))))
+    }
+
+    /// What is behind a head, which must answer `request`; of an ERROR frame, its error.
+    fn body(&mut self, head: &ReplyHead, request: u32) -> Result<Vec<u8>> {
         debug_assert!(head.body_bytes <= MAX_REPLY_BYTES);
         let mut body = vec![0; head.body_bytes as usize];
         self.receive_exact(&mut body)?;
@@ -316,7 +340,7 @@ impl FrameClient {
         if head.request != request {
             return Err(self.broken_by(strange()));
         }
-        Ok((head, body))
+        Ok(body)
     }
 
     fn receive_exact(&mut self, mut buffer: &mut [u8]) -> Result<()> {

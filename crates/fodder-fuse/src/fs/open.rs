@@ -10,7 +10,7 @@ use crate::{
     error::Errno,
     inode::Kind,
     mode::{Mode, Policy},
-    node::{Node, Part},
+    node::{Node, Part, SMALL_BYTES},
 };
 use fodder_api::{Error as NodeError, frames::ObjectInfo};
 use parking_lot::Mutex;
@@ -113,12 +113,14 @@ impl<N: Node> FileSystem<N> {
     /// The file of an object: the node's if it is whole there, else for a small one what is fetched now.
     fn whole(&self, ino: u64, object: ObjectInfo) -> Result<Option<Arc<Backing>>> {
         let failed = |error: NodeError| told(&error, "open");
-        if let Some(content) = self.node.lease(object.id).map_err(failed)? {
+        let room = || self.pool.room(object.size).filter(|_| object.size <= self.settings.whole_bytes);
+        // Of a small object the file or the bytes are asked for at once.
+        let early = if object.size < SMALL_BYTES { room() } else { None };
+        let at_once = early.is_some();
+        if !at_once && let Some(content) = self.node.lease(object.id).map_err(failed)? {
             return Ok(Some(self.pool.put(ino, content)));
         }
-        let Some(room) = self.pool.room(object.size).filter(|_| object.size <= self.settings.whole_bytes) else {
-            return Ok(None);
-        };
+        let Some(room) = early.or_else(room) else { return Ok(None) };
         let mut held = None;
         let mut room = Some(room);
         let mut hold = |bytes: &[u8]| {
@@ -126,7 +128,13 @@ impl<N: Node> FileSystem<N> {
             held = room.take().filter(|_| exact).map(|room| self.pool.hold(room, bytes));
         };
         let all = Part { offset: 0, length: object.size, reader: self.reader(Some(0)) };
-        self.node.read(object.id, all, &mut hold).map_err(failed)?;
+        let file = match at_once {
+            true => self.node.open(object.id, all, &mut hold).map_err(failed)?,
+            false => self.node.read(object.id, all, &mut hold).map(|()| None).map_err(failed)?,
+        };
+        if let Some(content) = file {
+            return Ok(Some(self.pool.put(ino, content)));
+        }
         match held {
             Some(Ok(backing)) => Ok(Some(backing)),
             Some(Err(error)) => {

@@ -1,6 +1,6 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
-use super::{Description, Entry, From, Link as SymbolicLink, Newest, Node, Page, Part};
+use super::{Description, Entry, From, Link as SymbolicLink, Newest, Node, Page, Part, SMALL_BYTES};
 use crate::backing::Content;
 use fodder_api::{
     Address, Error, Result, Timeouts,
@@ -44,9 +44,6 @@ pub(crate) struct Remote {
     away: Mutex<bool>,
 }
 
-/// Reads of fewer bytes are answered with them: less than it costs to ask twice.
-const LEAST_SHOWN_BYTES: u64 = 128 << 10;
-
 /// A connection with the dataset open.
 struct Link {
     client: FrameClient,
@@ -60,11 +57,33 @@ impl Link {
     /// Reads a part from the cache file itself, as far as it is there; whether it was.
     fn read_shown(&mut self, object: ObjectId, part: Part) -> Result<bool> {
         let Part { offset, length, reader } = part;
-        if !(LEAST_SHOWN_BYTES..=MAX_KEPT_BYTES as u64).contains(&length) || !self.client.shows_files() {
+        if !(SMALL_BYTES..=MAX_KEPT_BYTES as u64).contains(&length) || !self.client.shows_files() {
             return Ok(false);
         }
         self.shown.resize(length as usize, 0);
         self.client.read_shown(self.handle, object, offset, reader, &mut self.shown)
+    }
+
+    /// Reads a part, from the cache file or as the node gives it.
+    fn read(&mut self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let Part { offset, length, reader } = part;
+        if length == 0 {
+            take(&[]);
+            return Ok(());
+        }
+        if self.read_shown(object, part)? {
+            take(&self.shown);
+            return Ok(());
+        }
+        self.client.read_object(self.handle, object, (offset, length), reader, &mut self.batch)?;
+        self.take_read(take)
+    }
+
+    /// Passes on what was received.
+    fn take_read(&self, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let nothing = || Error::Internal("the node answered a read with nothing".into());
+        take(self.batch.get(0).ok_or_else(nothing)?.data?);
+        Ok(())
     }
 }
 
@@ -191,22 +210,25 @@ impl Node for Remote {
         }
     }
 
-    fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let Part { offset, length, reader } = part;
-        if length == 0 {
-            take(&[]);
-            return Ok(());
-        }
+    fn open(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<Option<Content>> {
         self.ask(self.patience, |link| {
-            if link.read_shown(object, part)? {
-                take(&link.shown);
-                return Ok(());
+            if !link.client.opens_objects() {
+                // A node of the version before.
+                return match link.client.lease_object(link.handle, object) {
+                    Err(Error::Full(_)) => link.read(object, part, take).map(|()| None),
+                    leased => leased.map(|leased| Some(Content::Leased(leased.lease))),
+                };
             }
-            link.client.read_object(link.handle, object, (offset, length), reader, &mut link.batch)?;
-            let nothing = || Error::Internal("the node answered a read with nothing".into());
-            take(link.batch.get(0).ok_or_else(nothing)?.data?);
-            Ok(())
+            let leased = link.client.open_object(link.handle, object, part.reader, &mut link.batch)?;
+            if leased.is_none() {
+                link.take_read(take)?;
+            }
+            Ok(leased.map(|leased| Content::Leased(leased.lease)))
         })
+    }
+
+    fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.ask(self.patience, |link| link.read(object, part, take))
     }
 
     fn read_shown(&self, object: ObjectId, part: Part, buffer: &mut [u8]) -> Result<bool> {
@@ -239,3 +261,6 @@ impl Node for Remote {
         let _ = self.ask(Duration::ZERO, |link| link.client.touch(link.handle, objects));
     }
 }
+
+#[cfg(test)]
+mod tests;

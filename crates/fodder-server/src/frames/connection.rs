@@ -221,6 +221,10 @@ impl Connection {
                 let place = Place::of_object(&open.0, object);
                 self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Nothing)
             }),
+            Request::OpenObject { object, reader } => self.opened(&head).and_then(|(dataset, _)| {
+                let place = Place::of_object(&dataset, object)?;
+                self.open_object(head.request, dataset, place, reader)
+            }),
             Request::View { object, offset, length, reader } => self.opened(&head).and_then(|(dataset, _)| {
                 let place = Place::of_object(&dataset, object)?;
                 let range = place.cut(offset, length)?;
@@ -360,7 +364,7 @@ impl Connection {
     }
 
     /// Sends a range, as the one item of its answer.
-    fn read(
+    pub(super) fn read(
         &mut self,
         request: u32,
         dataset: Arc<Dataset>,

@@ -5,7 +5,7 @@ use super::{
     output::text_of,
 };
 use crate::{place::Place, wire};
-use fodder_api::frames::{Flags, Kind, LeaseHead, ReplyHead};
+use fodder_api::frames::{Flags, Kind, LeaseHead, NO_ITEM, ReplyHead};
 use fodder_core::{Dataset, Error, Result, engine::Source, id::ObjectSlot, tier::Lease};
 use futures::{StreamExt, stream};
 use std::{
@@ -78,17 +78,43 @@ impl Connection {
         places: Vec<(u64, Result<Place>)>,
         fetch: Fetch,
     ) -> Result<Result<(), End>> {
-        if !self.socket.carries_descriptors() {
-            let socket = self.door.info.addresses.socket.as_ref();
-            let socket = socket.map_or("the node was started without one".into(), |path| path.display().to_string());
-            let text = format!("leases need the node's Unix socket ({socket}); this connection is TCP");
-            return Err(Error::Invalid(text));
-        }
+        self.can_lease()?;
         let fetched = match self.fetch(dataset, &places, fetch) {
             Ok(fetched) => fetched,
             Err(end) => return Ok(Err(end)),
         };
         Ok(self.send_leases(request, dataset, places, fetched))
+    }
+
+    /// Answers with the file of an object, as to somebody who opens it, or with all its bytes if there is none to be had.
+    pub(super) fn open_object(
+        &mut self,
+        request: u32,
+        dataset: Arc<Dataset>,
+        place: Place,
+        reader: u64,
+    ) -> Result<Result<(), End>> {
+        self.can_lease()?;
+        let places = vec![(NO_ITEM, Ok(place.clone()))];
+        let fetched = match self.fetch(&dataset, &places, Fetch::Nothing) {
+            Ok(fetched) => fetched,
+            Err(end) => return Ok(Err(end)),
+        };
+        if let Some(Err(Error::Full(_))) = fetched.get(&place.object) {
+            return Ok(self.read(request, dataset, &place, place.range.clone(), reader));
+        }
+        Ok(self.send_leases(request, &dataset, places, fetched))
+    }
+
+    /// Whether files can be sent on this connection.
+    fn can_lease(&self) -> Result<()> {
+        if self.socket.carries_descriptors() {
+            return Ok(());
+        }
+        let socket = self.door.info.addresses.socket.as_ref();
+        let socket = socket.map_or("the node was started without one".into(), |path| path.display().to_string());
+        let text = format!("leases need the node's Unix socket ({socket}); this connection is TCP");
+        Err(Error::Invalid(text))
     }
 
     /// Leases the objects that are not held yet: at once what is whole in a tier, then the others, several at a time.

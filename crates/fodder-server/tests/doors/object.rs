@@ -104,6 +104,46 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_given_by_its_bytes_and_by_its_file_once_it_is_whole() {
+    let mut bench = Bench::start().await;
+    let (unix, tcp, expected) = (bench.unix(), bench.tcp(), bench.files["bee/005.jpg"].clone());
+    blocking(move || {
+        let mut client = FrameClient::connect(&unix).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        let object = client.lookup(handle, "bee/005.jpg").unwrap().iter().next().unwrap().object.unwrap().id;
+        let mut batch = Batch::new();
+        assert!(client.opens_objects());
+        assert!(client.open_object(handle, object, 7, &mut batch).unwrap().is_none(), "it is not cached");
+        assert!(batch.get(0).unwrap().data.unwrap() == expected);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let leased = loop {
+            match client.open_object(handle, object, 7, &mut batch).unwrap() {
+                Some(leased) => break leased,
+                None => assert!(batch.get(0).unwrap().data.unwrap() == expected),
+            }
+            assert!(std::time::Instant::now() < deadline, "what was read is never leased");
+        };
+        assert!(leased.read().unwrap() == expected);
+        // The file is here already, and is named; once it was given back it is sent anew.
+        let again = client.open_object(handle, object, 7, &mut batch).unwrap().unwrap();
+        assert!(std::sync::Arc::ptr_eq(&again.lease, &leased.lease));
+        drop((again, leased));
+        assert!(client.open_object(handle, object, 7, &mut batch).unwrap().unwrap().read().unwrap() == expected);
+        let stale = client.open_object(handle, ObjectId { key: [1; 16], ..object }, 7, &mut batch);
+        assert!(matches!(stale, Err(Error::Stale(_))), "{stale:?}");
+        client.ping().unwrap();
+        let mut remote = FrameClient::connect(&tcp).unwrap();
+        assert!(!remote.opens_objects());
+        let handle = remote.open(NAME, None).unwrap().handle;
+        let refused = remote.open_object(handle, object, 7, &mut batch);
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        remote.ping().unwrap();
+    })
+    .await;
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_range_is_read_from_a_file_that_is_shown_unless_it_changed_meanwhile() {
     let mut bench = Bench::start().await;
     let (unix, tcp, expected) = (bench.unix(), bench.tcp(), bench.files["bee/005.jpg"].clone());

@@ -4,7 +4,8 @@ use super::{FrameClient, strange};
 use crate::{
     Error, MAX_PATH_BYTES, Result, Source,
     frames::{
-        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, ObjectHead, ObjectId, Request, TargetRef, VIEWS_SINCE,
+        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, OPENS_SINCE, ObjectHead, ObjectId, Request, TargetRef,
+        VIEWS_SINCE,
         codec::{BadFrame, pack_objects},
     },
 };
@@ -82,6 +83,34 @@ impl FrameClient {
     /// Takes an object's file if all of the object is in one tier; [`Error::Full`] if it is not.
     pub fn lease_object(&mut self, handle: u32, object: ObjectId) -> Result<Leased> {
         self.lease(Request::LeaseObject { object }, handle)
+    }
+
+    /// Whether the node answers [`Self::open_object`].
+    pub fn opens_objects(&self) -> bool {
+        self.version >= OPENS_SINCE && self.line.carries_descriptors()
+    }
+
+    /// Takes an object's file if all of the object is in one tier; else None, and its bytes are in `batch`, as its one item.
+    pub fn open_object(
+        &mut self,
+        handle: u32,
+        object: ObjectId,
+        reader: u64,
+        batch: &mut Batch,
+    ) -> Result<Option<Leased>> {
+        for _ in 0..2 {
+            let request = self.send(Request::OpenObject { object, reader }, handle)?;
+            let head = self.head()?;
+            if head.kind == Kind::Item {
+                self.receive_behind(&head.encode(), request, Some(1), batch)?;
+                return Ok(None);
+            }
+            let body = self.body(&head, request)?;
+            if let Some(leased) = self.take_lease(&head, &body, 0)?? {
+                return Ok(Some(leased));
+            }
+        }
+        Err(Error::Unavailable("the lease was given back while it was asked for".into()))
     }
 
     /// Reads a range of one version of an object into `batch`, as its one item; a `length` of 0 means to the end. `reader`

@@ -28,6 +28,7 @@ pub(super) const TAKE: u8 = 18;
 pub(super) const TELL: u8 = 19;
 pub(super) const VIEW: u8 = 20;
 pub(super) const VIEWED: u8 = 21;
+pub(super) const OPEN_OBJECT: u8 = 22;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=VIEWED).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=OPEN_OBJECT).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -223,6 +224,13 @@ pub enum Request<'a> {
         /// Which.
         object: ObjectId,
     },
+    /// Asks for the file of an object that is cached, or else for its bytes.
+    OpenObject {
+        /// Which.
+        object: ObjectId,
+        /// As for a read.
+        reader: u64,
+    },
     /// Asks what is known of an object.
     Describe {
         /// Which.
@@ -344,6 +352,10 @@ impl<'a> Request<'a> {
                 }
             }
             LEASE_OBJECT => Self::LeaseObject { object: object(body)? },
+            OPEN_OBJECT => {
+                let Some((reader, id)) = body.split_at_checked(8) else { return bad("an open cut short") };
+                Self::OpenObject { object: object(id)?, reader: u64_at(reader, 0) }
+            }
             DESCRIBE => Self::Describe { object: object(body)? },
             TOUCH => Self::Touch { objects: ObjectIds::decode(body)? },
             VIEW => {
@@ -447,6 +459,11 @@ impl<'a> Request<'a> {
             Self::LeaseObject { object } => {
                 out.extend_from_slice(&object.encode());
                 LEASE_OBJECT
+            }
+            Self::OpenObject { object, reader } => {
+                out.extend_from_slice(&reader.to_le_bytes());
+                out.extend_from_slice(&object.encode());
+                OPEN_OBJECT
             }
             Self::Describe { object } => {
                 out.extend_from_slice(&object.encode());

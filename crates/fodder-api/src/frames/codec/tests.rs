@@ -58,6 +58,7 @@ proptest! {
                 path: &path, behind: &name, snapshot: snapshot.filter(|id| *id != [0; 16]), rank, count: handle,
             },
             Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
+            Request::OpenObject { object: ObjectId { slot: rank, key: [5; 16] }, reader: item },
             Request::Touch { objects },
             Request::View {
                 object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() },

@@ -1,0 +1,71 @@
+//! The mount's side of frames, with a node that speaks an older version of them.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use fodder_api::{
+    Delivery, Source,
+    frames::{
+        Flags, Hello, HelloReply, ItemHead, Kind, LeaseHead, NO_ITEM, OPENS_SINCE, OpenedHead, ReplyHead, Request,
+        RequestHead,
+    },
+    v1::ErrorCode,
+};
+use std::{
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+};
+
+const BYTES: &[u8] = b"what a small object holds";
+
+/// Answers one connection as a node of the version before would, and tells which requests came.
+fn older_node(mut socket: UnixStream) -> Vec<u8> {
+    let mut asked = Vec::new();
+    socket.read_exact(&mut [0; Hello::BYTES]).unwrap();
+    let (version, newest) = (OPENS_SINCE - 1, OPENS_SINCE - 1);
+    socket.write_all(&HelloReply { version, newest }.encode()).unwrap();
+    let mut head = [0; RequestHead::BYTES];
+    while socket.read_exact(&mut head).is_ok() {
+        let head = RequestHead::decode(&head).unwrap();
+        let mut body = vec![0; head.body_bytes as usize];
+        socket.read_exact(&mut body).unwrap();
+        asked.push(head.op);
+        let (kind, status, body) = match Request::decode(head.op, &body).unwrap() {
+            Request::Open { .. } => {
+                let opened = OpenedHead { handle: 1, objects: 1, snapshot: [0; 16], items: 1, bytes: 1 };
+                (Kind::Opened, ErrorCode::Unspecified, opened.encode().to_vec())
+            }
+            Request::LeaseObject { .. } => {
+                let (asked, served) = (NO_ITEM, NO_ITEM);
+                let lease = LeaseHead { label: 0, asked, served, lease: 0, object_bytes: 0, offset: 0, length: 0 };
+                (Kind::Lease, ErrorCode::Full, lease.encode().to_vec())
+            }
+            Request::Read { .. } => {
+                let (asked, served, size) = (NO_ITEM, NO_ITEM, BYTES.len() as u64);
+                let item = ItemHead { label: 0, delivery: Delivery::Planned, asked, served, size };
+                (Kind::Item, ErrorCode::Unspecified, [&item.encode()[..], BYTES].concat())
+            }
+            other => panic!("a node of version {version} does not know {other:?}"),
+        };
+        let (request, body_bytes, source, flags) = (head.request, body.len() as u32, Source::Origin, Flags::default());
+        let reply = ReplyHead { body_bytes, request, kind, source, status, flags, index: 0 };
+        socket.write_all(&[&reply.encode()[..], &body].concat()).unwrap();
+    }
+    asked
+}
+
+#[test]
+fn a_node_of_the_version_before_is_asked_for_the_file_and_then_for_the_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let node = thread::spawn(move || older_node(listener.accept().unwrap().0));
+    let remote = Remote::new(Address::Unix(path), "set".into(), Duration::from_secs(30), Box::new(|| {}));
+    let object = ObjectId { slot: 0, key: [1; 16] };
+    let (mut taken, part) = (Vec::new(), Part { offset: 0, length: BYTES.len() as u64, reader: 3 });
+    let file = remote.open(object, part, &mut |bytes| taken.extend_from_slice(bytes)).unwrap();
+    assert!(file.is_none());
+    assert_eq!(taken, BYTES);
+    drop(remote);
+    // OPEN, LEASE_OBJECT, READ.
+    assert_eq!(node.join().unwrap(), [1, 12, 4]);
+}
