@@ -4,9 +4,11 @@
 //! so that what the budget says is in use is what is in use. A reader takes all it will need in one step,
 //! before it holds anything: whoever holds memory never waits for more, and nobody waits in a circle.
 
+mod pool;
+
 use crate::{Error, Result};
 use bytes::Bytes;
-use parking_lot::Mutex;
+use pool::Pool;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::SeqCst, fence},
@@ -53,47 +55,6 @@ impl Ebb {
         if mark > 0 && used_bytes() < mark {
             self.mark.store(0, SeqCst);
             self.reached.notify_waiters();
-        }
-    }
-}
-
-/// Buffers that were given back, to be used again: fresh memory costs page faults, and an allocator that gets large
-/// buffers back from many threads keeps more than the budget allows. Never holds more than is free of the budget.
-#[derive(Debug, Default)]
-struct Pool(Mutex<Idle>);
-
-#[derive(Debug, Default)]
-struct Idle {
-    buffers: Vec<Vec<u8>>,
-    bytes: usize,
-}
-
-impl Pool {
-    /// Whole pieces come by the thousand and in very few sizes. Everything else is left to the allocator.
-    fn keeps(len: usize) -> bool {
-        len >= 64 << 10 && len.is_power_of_two()
-    }
-
-    fn take(&self, len: usize, free: usize) -> Vec<u8> {
-        let mut idle = self.0.lock();
-        if let Some(at) = idle.buffers.iter().rposition(|buffer| buffer.len() == len) {
-            idle.bytes -= len;
-            return idle.buffers.swap_remove(at);
-        }
-        while idle.bytes > free
-            && let Some(buffer) = idle.buffers.pop()
-        {
-            idle.bytes -= buffer.len();
-        }
-        drop(idle);
-        vec![0; len]
-    }
-
-    fn give_back(&self, buffer: Vec<u8>) {
-        if Self::keeps(buffer.len()) {
-            let mut idle = self.0.lock();
-            idle.bytes += buffer.len();
-            idle.buffers.push(buffer);
         }
     }
 }
@@ -191,7 +152,7 @@ impl Permit {
     pub fn buffer(self, len: usize) -> Buffer {
         debug_assert!(self.held.num_permits() >= len, "a buffer is paid for in full");
         let free = self.held.semaphore().available_permits();
-        Buffer { bytes: self.giving_back.0.pool.take(len, free), permit: Some(self) }
+        Buffer { bytes: self.giving_back.0.pool.take(len, free), len, permit: Some(self) }
     }
 }
 
@@ -211,6 +172,8 @@ impl AsRef<[u8]> for Paid {
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,
+    /// How many of them are used: there may be a few more.
+    len: usize,
     /// There until dropped.
     permit: Option<Permit>,
 }
@@ -239,13 +202,13 @@ impl Buffer {
 
 impl AsMut<[u8]> for Buffer {
     fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        &mut self.bytes[..self.len]
     }
 }
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[..self.len]
     }
 }
 
@@ -278,7 +241,7 @@ mod tests {
         assert_eq!(again.as_ref().as_ptr() as usize, address);
         drop(again);
         let other = budget.acquire(200 << 10).await.unwrap().buffer(200 << 10);
-        assert_eq!(budget.0.pool.0.lock().bytes, 0, "what is idle makes room");
+        assert_eq!(budget.0.pool.idle_bytes(), 0, "what is idle makes room");
         drop(other);
     }
 

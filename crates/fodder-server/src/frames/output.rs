@@ -25,6 +25,9 @@ const BUFFER_BYTES: usize = 512 << 10;
 /// The most bytes of an item that fit into the buffer with their heads.
 pub(super) const PART_BYTES: usize = BUFFER_BYTES - HEAD_BYTES;
 
+/// Parts of items from this size on are sent from where they are: copying them costs more than a system call each.
+const LARGE_BYTES: usize = 64 << 10;
+
 /// The longest text of an error.
 const MAX_TEXT_BYTES: usize = 2048;
 
@@ -107,8 +110,8 @@ impl Output {
         self.frame(socket, &reply, &[&head, text.as_bytes()])
     }
 
-    /// Appends bytes of an item that came in segments, from the part's offset on. What fits is copied into the buffer,
-    /// which gives the segments' memory back at once; the rest is sent from where it is.
+    /// Appends bytes of an item that came in segments, from the part's offset on. What is small is copied into the buffer,
+    /// the rest is sent from where it is.
     pub(super) fn segments(
         &mut self,
         socket: &mut Line,
@@ -125,7 +128,7 @@ impl Output {
             let taken = take(&mut slices, length);
             let head = item_heads(request, part, offset, source, length);
             let room = self.room(socket)?;
-            if length <= room.len() {
+            if length < LARGE_BYTES && length <= room.len() {
                 let mut at = 0;
                 for slice in &taken {
                     room[at..at + slice.len()].copy_from_slice(slice);
