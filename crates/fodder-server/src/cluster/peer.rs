@@ -141,6 +141,11 @@ impl Peer {
         self.breaker.lock().is_open()
     }
 
+    /// Whoever waits for a first word of it, or for a turn, goes on without it.
+    pub(crate) fn is_not_waited_for(&self) {
+        self.stopped.notify_waiters();
+    }
+
     /// A place for one more request, in turn: a peer that is busy is waited for, one that stops answering is not.
     pub(crate) async fn slot(&self, ways: &Ways) -> Result<Slot, Failure> {
         let stopped = self.stopped.notified();

@@ -38,7 +38,7 @@ pub struct Patience {
     pub hedge: Duration,
     /// Until the first bytes or that word must have come, from anybody.
     pub first_word: Duration,
-    /// Between one part of an answer, or word that it will come, and the next.
+    /// Between one word that an answer will come and the next; and all that its parts may be late together.
     pub progress: Duration,
     /// How long a peer may go on saying that the bytes will come.
     pub coming: Duration,
@@ -47,6 +47,12 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// The longest that a read waits for nodes that say nothing more: for one that answers in the last moment that it is not
+    /// the owner, for the next, and for the rest of what that one has begun to send.
+    pub fn longest(&self) -> Duration {
+        self.first_word + self.hedge + self.progress
+    }
+
     /// All steps as long as they are by default, measured by how long a first word may take.
     pub fn with_first_word(first_word: Duration) -> Self {
         let all = Self::default();
@@ -65,7 +71,7 @@ impl Default for Patience {
             connect: Duration::from_millis(400),
             hedge: Duration::from_millis(300),
             first_word: Duration::from_millis(800),
-            progress: Duration::from_millis(800),
+            progress: Duration::from_millis(600),
             coming: Duration::from_secs(60),
             hand_over: Duration::from_secs(60),
         }
@@ -75,8 +81,8 @@ impl Default for Patience {
 /// How often, and how far apart, somebody is asked again who says that it is not the owner.
 const AGAIN: (u32, Duration) = (4, Duration::from_millis(50));
 
-/// Twice the time between two words of a peer that bytes will come, in any version.
-const MIN_PROGRESS: Duration = Duration::from_millis(800);
+/// Three times the time between two words of a peer that bytes will come.
+const MIN_PROGRESS: Duration = Duration::from_millis(600);
 
 /// What one of the others answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,8 +157,12 @@ impl Peering {
         };
         let (before, now) = (self.view.load(), self.ways.now());
         let view = View::after(&before, (self.me, self.replicas), &known.members, &known.contents, now, peer);
+        let gone = known.peers.iter().filter(|peer| !view.peers().any(|other| Arc::ptr_eq(peer, other)));
+        let gone: Vec<_> = gone.map(Arc::clone).collect();
         known.peers = view.peers().map(Arc::clone).collect();
         self.view.store(Arc::new(view));
+        // Nobody need wait any longer for one that cannot be reached.
+        gone.iter().for_each(|peer| peer.is_not_waited_for());
         self.seen.notify_waiters();
     }
 
@@ -209,7 +219,7 @@ impl Peering {
     /// Asks whoever has these bytes or fetches them for all. Two nodes may see different members for a moment: one that says
     /// that it is not the owner is asked again, or another, until they agree or the time for that is over.
     async fn ask(&self, wanted: &Wanted) -> Option<Given> {
-        let mut again = 0;
+        let (mut again, mut until) = (0, None);
         loop {
             let seen = self.seen.notified();
             let view = self.view.load_full();
@@ -223,13 +233,15 @@ impl Peering {
             }
             let minds = self.vain.load(Relaxed) != view.number();
             // One that keeps a copy, and has none yet, says so too.
-            match race(&self.ways, asks, wanted, minds && view.replicas() == 1).await {
+            match race(&self.ways, asks, wanted, minds && view.replicas() == 1, until).await {
                 Ok(given) => return Some(given),
                 Err(Lost::Late) => return None,
                 Err(Lost::Refused) if !holders.is_empty() => return self.ask_former(&view, holders, wanted).await,
                 Err(Lost::Refused) if !minds => return None,
                 Err(Lost::Refused) => again += 1,
             }
+            // Whatever comes of asking again, it takes no longer than that.
+            until.get_or_insert(Instant::now() + self.ways.patience.hedge);
             let _ = timeout(AGAIN.1, seen).await;
         }
     }
@@ -240,8 +252,9 @@ impl Peering {
         if !view.is_settling(self.ways.now()) {
             return None;
         }
+        let until = Some(Instant::now() + self.ways.patience.hedge);
         for (peer, _) in holders {
-            match race(&self.ways, vec![(peer, Manner::FormerOwner)], wanted, false).await {
+            match race(&self.ways, vec![(peer, Manner::FormerOwner)], wanted, false, until).await {
                 Ok(given) => return Some(given),
                 Err(Lost::Refused) => {}
                 Err(Lost::Late) => return None,

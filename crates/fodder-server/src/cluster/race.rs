@@ -41,12 +41,21 @@ pub(super) enum Lost {
     Refused,
 }
 
-/// The first who answers, in time. `minds` the word of an owner that it is none: then nobody is asked in its place.
-pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted, minds: bool) -> Result<Given, Lost> {
+/// The first who answers, in time, and before `until`. `minds` the word of an owner that it is none: then nobody is asked in
+/// its place.
+pub(super) async fn race(
+    ways: &Arc<Ways>,
+    asks: Vec<Ask>,
+    wanted: &Wanted,
+    minds: bool,
+    until: Option<std::time::Instant>,
+) -> Result<Given, Lost> {
     let patience = ways.patience;
     // Whoever holds it has it at hand. And that is asked for a peer who waits meanwhile, so nobody is waited for in turn.
     let only_held = asks.iter().all(|(_, manner)| matches!(manner, Manner::Holder | Manner::FormerOwner));
-    let mut deadline = only_held.then(|| Instant::now() + patience.hedge);
+    let until = until.map(Instant::from_std);
+    let mut deadline = if only_held { Some(Instant::now() + patience.hedge) } else { None };
+    deadline = deadline.into_iter().chain(until).min();
     let (mut asks, mut under_way, mut lost) = (asks.into_iter(), UnderWay::default(), Lost::Refused);
     loop {
         let mut hedge = None;
@@ -62,7 +71,8 @@ pub(super) async fn race(ways: &Arc<Ways>, asks: Vec<Ask>, wanted: &Wanted, mind
                 continue;
             };
             let (is_trial, is_last) = (peer.is_on_trial(), asks.len() == 0);
-            let limit = if is_trial && is_last { patience.hedge } else { patience.first_word };
+            // Whoever has waited for its turn at one that then stopped answering has waited long enough.
+            let limit = if is_trial && is_last || lost == Lost::Late { patience.hedge } else { patience.first_word };
             deadline.get_or_insert(Instant::now() + limit);
             hedge = match () {
                 () if is_last => None,

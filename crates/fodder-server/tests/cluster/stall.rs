@@ -19,7 +19,27 @@ fn all_that_a_read_waits_for_by_default_is_less_than_two_seconds() {
     let all = Patience::default();
     assert!(all.connect < all.first_word && all.hedge < all.first_word);
     // A first word in the last moment, and then nothing more.
-    assert!(all.first_word + all.progress < Duration::from_millis(1700), "{all:?}");
+    assert!(all.longest() < Duration::from_millis(1750), "{all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_late_with_every_part_is_waited_for_as_long_as_one_that_is_late_once() {
+    let world = World::new(1, BYTES).await;
+    let dribbles = peer(5, |stream, request, start, end| {
+        let all = content(0, BYTES);
+        for at in (start..end).step_by(1000) {
+            thread::sleep(Duration::from_millis(100));
+            let bytes = &all[at as usize..end.min(at + 1000) as usize];
+            send(stream, request, part(at, end, bytes), bytes);
+        }
+    });
+    let one = alone_with(&world, dribbles, SHORT).await;
+    world.read(&one, "0000.jpg").await;
+    let stats = one.dataset.stats();
+    assert!(stats.bytes_from_peers <= 5000, "each part was in time, and all of them were not: {stats:?}");
+    assert_eq!(stats.bytes_from_peers + stats.bytes_from_origin, BYTES as u64, "the origin has sent the rest");
+    assert_eq!(one.peering.status()[0].breaker, "open");
+    one.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,6 +55,26 @@ async fn a_read_waits_for_a_node_that_hangs_under_two_seconds_and_the_next_read_
     assert_eq!((status.failed, status.breaker), (1, "open"), "one long silence is enough: {status:?}");
     one.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_node_that_has_become_unreachable() {
+    let world = World::new(1, BYTES).await;
+    let hangs = peer(5, |_, _, _, _| {
+        HUNG.fetch_add(1, SeqCst);
+        thread::sleep(Duration::from_secs(600));
+    });
+    let one = alone_with(&world, hangs.clone(), Patience { first_word: Duration::from_secs(300), ..PATIENT }).await;
+    let unreachable = async {
+        until("it to be asked", || HUNG.load(SeqCst) > 0).await;
+        one.peering.set(&[one.me.clone(), Neighbour { owns: false, answers: false, ..hangs.clone() }]);
+    };
+    let read = tokio::time::timeout(Duration::from_secs(60), world.read(&one, "0000.jpg"));
+    let (source, ()) = tokio::join!(read, unreachable);
+    assert_eq!(source.expect("it is waited for no longer"), Source::Origin);
+    one.end().await;
+}
+
+static HUNG: AtomicUsize = AtomicUsize::new(0);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_another_was_faster_than_is_found_out_all_the_same() {

@@ -59,6 +59,11 @@ const HEADS_BYTES: usize = ReplyHead::BYTES + PartHead::BYTES;
 /// A peer that sends more slowly is no better than none.
 const MIN_BYTES_A_SECOND: f64 = (4 << 20) as f64;
 
+/// How long so many bytes may take on their way.
+pub(super) fn fair_time(bytes: usize) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / MIN_BYTES_A_SECOND)
+}
+
 /// A greeted connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -189,7 +194,7 @@ impl Connection {
     /// Receives the bytes of a part, all of them; whether they match their checksum. No byte may be later than `limit` behind
     /// the one before, and all of them together must not be slower than [`MIN_BYTES_A_SECOND`].
     pub(super) async fn part(&mut self, head: &PartHead, bytes: &mut [u8], limit: Duration) -> Result<bool, Failure> {
-        let end = Instant::now() + limit + Duration::from_secs_f64(bytes.len() as f64 / MIN_BYTES_A_SECOND);
+        let end = Instant::now() + limit + fair_time(bytes.len());
         let (had, mut rest) = bytes.split_at_mut(self.received.len().min(bytes.len()));
         self.received.copy_to_slice(had);
         let mut sum = RunningChecksum::of(had);

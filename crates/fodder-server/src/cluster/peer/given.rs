@@ -4,7 +4,7 @@ use super::{
     super::view::Manner,
     Failure, Peer, Slot, Ways,
     breaker::Fault,
-    connection::{Connection, Frame, Question},
+    connection::{Connection, Frame, Question, fair_time},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use fodder_core::{
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::time::timeout;
 
@@ -30,6 +30,8 @@ pub(crate) struct Given {
     wanted: Wanted,
     /// As what the peer was asked.
     manner: Manner,
+    /// How late parts were, all of them together.
+    late: Duration,
     /// Bytes have come once that did not match.
     is_asked_again: bool,
     /// Bytes of a part that did not fit where they were wanted.
@@ -48,20 +50,26 @@ impl Given {
         slot: Slot,
     ) -> Self {
         let (connection, first, began) = (Some(connection), Some(first), Instant::now());
-        let (is_asked_again, spare) = (false, Bytes::new());
-        Self { peer, ways, connection, first, wanted, manner, is_asked_again, spare, began, _slot: slot }
+        let (late, is_asked_again, spare) = (Duration::ZERO, false, Bytes::new());
+        Self { peer, ways, connection, first, wanted, manner, late, is_asked_again, spare, began, _slot: slot }
+    }
+
+    /// How long the next part may still take: what is late again and again is as late as what is late once.
+    fn patience(&self) -> Duration {
+        self.ways.patience.progress.saturating_sub(self.late)
     }
 
     /// The head of the next part. None behind the last.
     async fn part(&mut self) -> Result<Option<(PartHead, usize)>, Failure> {
-        let Some(connection) = &mut self.connection else { return Ok(None) };
-        let patience = &self.ways.patience;
         loop {
+            let (limit, asked) = (self.patience(), Instant::now());
+            let Some(connection) = &mut self.connection else { return Ok(None) };
+            let patience = &self.ways.patience;
             let frame = match self.first.take() {
                 Some(frame) => frame,
                 None => {
                     let late = |_| Failure::Late("it stopped in the middle of an answer".into());
-                    timeout(patience.progress, connection.next(&self.wanted)).await.map_err(late).flatten()?
+                    timeout(limit, connection.next(&self.wanted)).await.map_err(late).flatten()?
                 }
             };
             let left = &self.wanted.range;
@@ -69,7 +77,8 @@ impl Given {
                 Frame::Coming if self.began.elapsed() > patience.coming => {
                     return Err(Failure::Silent("it keeps on promising".into()));
                 }
-                Frame::Coming => {}
+                // It lives, and waits itself.
+                Frame::Coming => self.late = Duration::ZERO,
                 Frame::Done | Frame::Told(_) => {
                     return Err(Failure::Lied("it ended an answer that has no end yet".into()));
                 }
@@ -77,6 +86,7 @@ impl Given {
                     if part.offset != left.start || bytes == 0 || bytes as u64 > left.end - left.start {
                         return Err(Failure::Lied("it sent other bytes than those that were asked for".into()));
                     }
+                    self.late += asked.elapsed();
                     return Ok(Some((part, bytes)));
                 }
             }
@@ -87,17 +97,21 @@ impl Given {
     async fn take(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         while self.spare.is_empty() {
             let Some((part, bytes)) = self.part().await? else { return Ok(0) };
+            let (limit, began) = (self.patience(), Instant::now());
             let Some(connection) = &mut self.connection else { return Ok(0) };
-            let limit = self.ways.patience.progress;
             if let Some(whole) = buffer.get_mut(..bytes) {
-                if connection.part(&part, whole, limit).await? {
+                let is_right = connection.part(&part, whole, limit).await?;
+                self.late += began.elapsed().saturating_sub(fair_time(bytes));
+                if is_right {
                     self.came(bytes);
                     return Ok(bytes);
                 }
             } else {
                 // There is no room for all of it, and none of it counts before it was compared.
                 let mut spare = vec![0; bytes];
-                if connection.part(&part, &mut spare, limit).await? {
+                let is_right = connection.part(&part, &mut spare, limit).await?;
+                self.late += began.elapsed().saturating_sub(fair_time(bytes));
+                if is_right {
                     self.came(bytes);
                     self.spare = spare.into();
                     break;
@@ -117,7 +131,11 @@ impl Given {
         if std::mem::replace(&mut self.is_asked_again, true) {
             return Err(Failure::Lied("bytes do not match their checksum, twice".into()));
         }
-        let asked = self.peer.ask(&self.ways, Question::Give(&self.wanted, self.manner)).await;
+        let began = Instant::now();
+        let asked = self.peer.ask(&self.ways, Question::Give(&self.wanted, self.manner));
+        let late = |_| Failure::Late("it did not answer in time when it was asked again".into());
+        let asked = timeout(self.patience(), asked).await.map_err(late)?;
+        self.late += began.elapsed();
         // What came of that question has been noted with the peer.
         let (connection, first) = asked.map_err(|failure| Failure::Refused(failure.to_string()))?;
         (self.connection, self.first) = (Some(connection), Some(first));
