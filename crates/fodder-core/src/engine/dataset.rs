@@ -37,6 +37,8 @@ use std::{
 
 /// The part of the memory budget that may hold what jobs are still to read.
 const STAGING_PART: u64 = 4;
+/// How long an eviction by hand waits for what is being written.
+const EVICT_WAIT: Duration = Duration::from_secs(5);
 /// Objects an eviction by hand looks at in one go.
 const EVICT_PAGE: usize = 4096;
 
@@ -265,6 +267,9 @@ impl Dataset {
 
     /// Drops what is cached of the objects whose path begins with `prefix`.
     pub async fn evict(self: &Arc<Self>, prefix: &str) -> Result<EvictReport> {
+        // What somebody has read already may still be on its way to a disk.
+        let written = self.flights.arrived_settled(|piece| self.staging.has(piece));
+        let _ = tokio::time::timeout(EVICT_WAIT, written).await;
         let (dataset, prefix) = (Arc::clone(self), prefix.to_owned());
         self.shared.reads.run(move || dataset.evict_now(&prefix)).await
     }

@@ -337,6 +337,25 @@ impl Flights {
         }
     }
 
+    /// Waits until those pieces that have come and were not yet written are, or are staged.
+    pub(super) async fn arrived_settled(&self, is_staged: impl Fn(u32) -> bool) {
+        let mut arrived = self.table.lock().arrived();
+        loop {
+            let landing = self.landing.notified();
+            {
+                let table = self.table.lock();
+                arrived.retain(|(piece, flight)| {
+                    let now = table.pieces.get(piece);
+                    now.is_some_and(|now| Arc::ptr_eq(now, flight)) && !is_staged(piece.0)
+                });
+            }
+            if arrived.is_empty() {
+                return;
+            }
+            landing.await;
+        }
+    }
+
     /// A piece that should have landed is staged instead.
     pub(super) fn stays_up(&self) {
         self.landing.notify_waiters();
@@ -364,6 +383,15 @@ impl Flights {
 }
 
 impl Table {
+    /// The pieces that have come.
+    fn arrived(&self) -> Vec<(PieceId, Arc<Flight>)> {
+        let has_come = |piece: PieceId, flight: &Flight| {
+            flight.first_piece.is_some_and(|first| ((piece.0 - first.0) as usize) < flight.published())
+        };
+        let arrived = self.pieces.iter().filter(|(piece, flight)| has_come(**piece, flight));
+        arrived.map(|(piece, flight)| (*piece, Arc::clone(flight))).collect()
+    }
+
     fn forget_piece(&mut self, flight: &Flight, piece: PieceId) {
         if self.pieces.get(&piece).is_some_and(|other| std::ptr::eq(&**other, flight)) {
             self.pieces.remove(&piece);

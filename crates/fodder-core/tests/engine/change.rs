@@ -3,7 +3,7 @@
 use crate::world::{World, content, read};
 use fodder_core::Error;
 use fodder_policy::Policy;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const MIB: usize = 1 << 20;
 
@@ -78,4 +78,24 @@ async fn a_damaged_cache_file_is_fetched_again() {
 fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_before_an_eviction_is_gone_behind_it() {
+    let mut world = World::new(Policy::Minio, 128 << 20);
+    for n in 0..48 {
+        world.put(&format!("{n:02}"), content(&format!("{n:02}"), 1, 1 << 20));
+    }
+    let (_engine, dataset) = world.start().await.unwrap();
+    for round in 0..4 {
+        let snapshot = dataset.snapshot();
+        let reads = snapshot.objects().map(|object| {
+            let dataset = Arc::clone(&dataset);
+            async move { dataset.read(object, 0..dataset.objects().size(object)).await.map(drop) }
+        });
+        futures::future::try_join_all(reads).await.unwrap();
+        dataset.evict("").await.unwrap();
+        let is_there = |object: &_| dataset.residence(*object).whole.is_some();
+        assert_eq!(snapshot.objects().filter(is_there).count(), 0, "in round {round}");
+    }
 }
