@@ -22,6 +22,9 @@ use std::{
     time::UNIX_EPOCH,
 };
 
+/// What a node that is alone has not taken of what others say of jobs.
+const NOTHING_UNTAKEN: [(&str, u64); 3] = [("words", 0), ("scores", 0), ("embeddings", 0)];
+
 /// The metrics of one node.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -60,7 +63,7 @@ struct Scrape {
     connections: [(&'static str, u64); 3],
     members: Vec<(String, u64)>,
     peers: Vec<PeerStatus>,
-    untaken: [(&'static str, u64); 2],
+    untaken: [(&'static str, u64); 3],
     losses: u64,
     epochs: u64,
     version: &'static str,
@@ -78,7 +81,7 @@ impl Scrape {
             connections: [("rest", count(&open.rest)), ("grpc", count(&open.grpc)), ("frames", count(&open.frames))],
             members: members(info),
             peers: info.state.peering().map(|peering| peering.status()).unwrap_or_default(),
-            untaken: info.state.peering().map_or([("words", 0), ("scores", 0)], |peering| peering.untaken()),
+            untaken: info.state.peering().map_or(NOTHING_UNTAKEN, |peering| peering.untaken()),
             losses: info.state.icache.losses(),
             epochs: info.state.icache.epochs(),
             version: info.version,

@@ -330,9 +330,16 @@ impl Jobs<'_> {
             inner.machine.renew(job, now)?;
             Ok(inner.snapshot_now(job))
         })?;
+        self.collect(job, &snapshot, embeddings)?;
+        let on = seen_by_plans(&snapshot);
+        self.tell_peers(job, |peers, dataset, name| peers.embedded(dataset, name, on, embeddings));
+        Ok(())
+    }
+
+    fn collect(&self, job: JobId, on: &Snapshot, embeddings: Embeddings<'_>) -> Result<()> {
         let here = |other| self.dataset.jobs.lock().has(other);
         let mut collected = self.dataset.jobs.embeddings.lock();
-        collected.report(job, (snapshot.id(), snapshot.len()), embeddings, here)
+        collected.report(job, (on.id(), on.len()), embeddings, here)
     }
 
     /// What an open epoch has come to so far, or how the last closed one went.

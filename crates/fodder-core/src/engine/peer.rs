@@ -12,6 +12,7 @@ pub use give::{Asked, OnShelf};
 pub use share::Extent;
 pub(super) use supply::Supply;
 
+use super::job::{Embeddings, PlanSnapshot};
 use crate::{
     Result,
     id::{FileKey, ObjectSlot, PieceId},
@@ -84,6 +85,9 @@ pub trait Peers: fmt::Debug + Send + Sync {
 
     /// A job has reported scores here, of a snapshot of so many items. May be passed on; must not wait.
     fn scored(&self, _dataset: &str, _job: &str, _items: u32, _scores: Scores<'_>) {}
+
+    /// A job has reported embeddings here, of items of a snapshot. May be passed on; must not wait.
+    fn embedded(&self, _dataset: &str, _job: &str, _on: PlanSnapshot, _embeddings: Embeddings<'_>) {}
 
     /// A job has said here that its scores take effect. May be passed on; must not wait.
     fn scores_apply(&self, _dataset: &str, _job: &str) {}

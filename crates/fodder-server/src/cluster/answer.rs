@@ -20,6 +20,9 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
         peer_message::Message::Reload(_) => peer_reply::Reply::Reloaded(reload_here(info).await),
         peer_message::Message::Jobs(said) => peer_reply::Reply::Jobs(job::answer(engine, info, &said)?),
         peer_message::Message::Scores(said) => peer_reply::Reply::Scored(job::score::answer(engine, said).await?),
+        peer_message::Message::Embeddings(said) => {
+            peer_reply::Reply::Embedded(job::embedding::answer(engine, said).await?)
+        }
         peer_message::Message::ScoresFrom(asked) => peer_reply::Reply::ScoresPage(job::lack::answer(engine, &asked)?),
         peer_message::Message::ListFrom(asked) => peer_reply::Reply::ListPage(job::list::answer(engine, &asked)?),
         peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),

@@ -3,9 +3,11 @@
 //! What words mean is the engine's business; here they are packed, sent within deadlines, and passed on. A node that cannot
 //! be reached is left out: it hears later.
 
+pub(crate) mod embedding;
 pub(crate) mod lack;
 pub(crate) mod list;
 pub(crate) mod score;
+pub(super) mod waiting;
 
 use super::Peering;
 use crate::NodeInfo;
@@ -146,9 +148,10 @@ impl Peering {
         missed
     }
 
-    /// What others said of jobs and could not be taken, and scores that could not be passed on.
-    pub(crate) fn untaken(&self) -> [(&'static str, u64); 2] {
-        [("words", self.refused_words.load(Relaxed)), ("scores", self.scores.dropped())]
+    /// What others said of jobs and could not be taken, and reports that could not be passed on.
+    pub(crate) fn untaken(&self) -> [(&'static str, u64); 3] {
+        let words = self.refused_words.load(Relaxed);
+        [("words", words), ("scores", self.scores.dropped()), ("embeddings", self.embeddings.dropped())]
     }
 
     fn may_refresh(&self, dataset: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What the engine sees of the other nodes: who they are, how long each may take, and what they are asked.
 
 use super::{
-    job::score::Waiting,
+    job::waiting::Waiting,
     peer::{Failure, Given, Peer, PeerStatus, Ways},
     race::{Lost, race},
     token::Token,
@@ -15,7 +15,7 @@ use fodder_core::{
     Dataset,
     engine::peer::{self, Peers, Role, Wanted},
     id::FileKey,
-    job::Scores,
+    job::{Embeddings, PlanSnapshot, Scores},
 };
 use fodder_policy::placement::MAX_LOADS;
 use parking_lot::Mutex;
@@ -111,6 +111,8 @@ pub struct Peering {
     pub(super) refreshed: Mutex<HashMap<String, Instant>>,
     /// Scores that are to be passed on.
     pub(super) scores: Waiting,
+    /// Embeddings that wait to be passed on.
+    pub(super) embeddings: Waiting,
     /// What others said of jobs and could not be taken.
     pub(super) refused_words: AtomicU64,
 }
@@ -137,6 +139,7 @@ impl Peering {
             known: Mutex::default(),
             refreshed: Mutex::default(),
             scores: Waiting::default(),
+            embeddings: Waiting::default(),
             refused_words: AtomicU64::new(0),
         })
     }
@@ -303,6 +306,12 @@ impl Peers for Peering {
     fn scored(&self, dataset: &str, job: &str, items: u32, scores: Scores<'_>) {
         if !self.is_alone() {
             self.scores.push(dataset, job, items, scores);
+        }
+    }
+
+    fn embedded(&self, dataset: &str, job: &str, on: PlanSnapshot, embeddings: Embeddings<'_>) {
+        if !self.is_alone() {
+            self.embeddings.push_embeddings(dataset, job, on, embeddings);
         }
     }
 

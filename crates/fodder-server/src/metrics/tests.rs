@@ -99,7 +99,7 @@ fn scrape() -> Scrape {
             bytes: 84,
             latency_us: 85,
         }],
-        untaken: [("words", 2), ("scores", 0)],
+        untaken: [("words", 2), ("scores", 0), ("embeddings", 0)],
         connections: [("rest", 41), ("grpc", 42), ("frames", 43)],
         losses: 44,
         epochs: 45,

@@ -7,6 +7,10 @@ use crate::{
 use fodder_api::client::Scores;
 use fodder_policy::Policy;
 use futures::future::join_all;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 const ITEMS: usize = 97;
 const BYTES: usize = 4 << 10;
@@ -104,4 +108,28 @@ async fn a_node_that_joins_later_has_the_scores_that_were_reported_before() {
     until("those that take effect to do so", || late.dataset.jobs().scores_applied() > 0).await;
     join_all(nodes.into_iter().map(One::end)).await;
     late.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embeddings_that_are_reported_at_one_node_change_what_another_keeps() {
+    let world = World { policy: Policy::Semantic, ..World::new(ITEMS, BYTES).await };
+    let nodes = world.nodes(2, 1 << 30).await;
+    // The only rank is at the first node.
+    let mut rank = Rank::new(&nodes[0], 0, 1).await;
+    rank.begin(0).await;
+    until("the second node to hear of the job", || nodes[1].dataset.jobs().find("train").is_some()).await;
+    let ids: Arc<[u32]> = (0..ITEMS as u32).collect();
+    let values: Arc<[f32]> = ids.iter().flat_map(|id| [(id % 7) as f32, 1.0, (id % 3) as f32]).collect();
+    // They take effect at the end of an epoch. A busy node may not take a message, and then the next report makes up for it.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    for number in 1.. {
+        rank.job.report_embeddings(3, Arc::clone(&ids), Arc::clone(&values)).await.unwrap();
+        if nodes.iter().all(|one| one.dataset.jobs().likenesses_applied() > 0) {
+            break;
+        }
+        let applied: Vec<u64> = nodes.iter().map(|one| one.dataset.jobs().likenesses_applied()).collect();
+        assert!(Instant::now() < deadline, "neighbours were not looked for at both: {applied:?}");
+        rank.begin(number).await;
+    }
+    join_all(nodes.into_iter().map(One::end)).await;
 }

@@ -97,7 +97,7 @@ impl World {
         node.info().state.share(Arc::clone(&peering));
         engine.join(Arc::clone(&peering) as _);
         tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(&engine)));
-        tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(&engine)));
+        tokio::spawn(Arc::clone(&peering).spread_reports(Arc::downgrade(&engine)));
         tokio::spawn(Arc::clone(&peering).pull_what_lacks(Arc::downgrade(&engine)));
         let me = Neighbour {
             id,

@@ -141,7 +141,7 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     engine.join(Arc::clone(&peering) as _);
     node.info().state.share(Arc::clone(&peering));
     tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(engine)));
-    tokio::spawn(Arc::clone(&peering).spread_scores(Arc::downgrade(engine)));
+    tokio::spawn(Arc::clone(&peering).spread_reports(Arc::downgrade(engine)));
     tokio::spawn(Arc::clone(&peering).pull_what_lacks(Arc::downgrade(engine)));
     tokio::spawn(Arc::clone(&peering).follow(Arc::clone(engine), joined.membership.members()));
     node.info().state.join(joined);

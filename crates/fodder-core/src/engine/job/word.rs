@@ -3,7 +3,7 @@
 //! All of it is decided by [`fodder_policy::job`]; here it meets snapshots and the cache. Who the others are is not known.
 
 use super::{
-    Jobs,
+    Embeddings, Jobs, PlanSnapshot,
     state::{fingerprint, seen_by_plans},
 };
 use crate::{Result, catalog::Snapshot, engine::peer::Peers, id::SnapshotId};
@@ -46,6 +46,7 @@ impl Jobs<'_> {
     pub fn heed(&self, word: Word) -> Heard {
         let known = self.known();
         let seen: Vec<_> = known.iter().map(|snapshot| seen_by_plans(snapshot)).collect();
+        let mut began = false;
         let heard = self.act(|inner, now| {
             let heeded = inner.machine.heed(word, &seen, now);
             if let Some(job) = heeded.job.filter(|_| heeded.gone.is_none()) {
@@ -60,8 +61,13 @@ impl Jobs<'_> {
                 let gone = inner.forget(gone, &self.dataset.jobs.outbox);
                 tracing::info!(dataset = self.dataset.config().name, job = gone.name, "a job has left at another node");
             }
+            began = !heeded.opened.is_empty();
             Ok(Heard { refused: heeded.refused, misses_snapshot: !heeded.missing.is_empty() })
         });
+        if began {
+            // Those of the epoch before take effect.
+            self.dataset.jobs.embeddings.lock().fall_due();
+        }
         self.dataset.jobs.progress.notify_waiters();
         self.dataset.jobs.work.notify_one();
         heard.unwrap_or_default()
@@ -74,6 +80,21 @@ impl Jobs<'_> {
             let Some(job) = inner.machine.find(name) else { return Ok(()) };
             Ok(inner.machine.report(job, report, now)?)
         })
+    }
+
+    /// Another node passes on embeddings that were reported to it; those of a job or a snapshot that is not here are not taken,
+    /// nor any where no policy heeds them.
+    pub fn heed_embeddings(&self, name: &str, on: PlanSnapshot, embeddings: Embeddings<'_>) -> Result<()> {
+        let (job, snapshot) = {
+            let inner = self.dataset.jobs.lock();
+            let Some(job) = inner.machine.find(name) else { return Ok(()) };
+            (job, inner.snapshot_now(job))
+        };
+        let is_of_use = self.dataset.stocks.iter().any(|(_, stock)| stock.heeds_neighbours());
+        if !is_of_use || seen_by_plans(&snapshot) != on {
+            return Ok(());
+        }
+        self.collect(job, &snapshot, embeddings)
     }
 
     /// The jobs whose scores this node has not, since they were reported before it heard of them.
@@ -126,6 +147,7 @@ impl Jobs<'_> {
             let Some(job) = inner.machine.find(name) else { return Ok(()) };
             Ok(inner.machine.apply_scores(job, now)?)
         })?;
+        self.dataset.jobs.embeddings.lock().fall_due();
         self.dataset.jobs.work.notify_one();
         Ok(())
     }
