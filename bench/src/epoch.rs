@@ -34,13 +34,16 @@ pub(crate) fn read_all(dir: &Path, readers: usize) -> Result<f64> {
     Ok(bytes as f64 / began.elapsed().as_secs_f64() / 1e6)
 }
 
-/// Has the kernel forget what it keeps in memory of all files below a directory, which it then reads in again from the disk. How
-/// files are read from memory depends on how they came there: written in parts by many, or read in order.
-pub(crate) fn forget(dir: &Path) -> Result<()> {
+/// Has the kernel forget what it keeps in memory of the large files below a directory, which it then reads in again from the
+/// disk. How large files are read from memory depends on how they came there: written in parts by many, or read in order.
+/// Small ones are written at once by everybody.
+pub(crate) fn forget_large(dir: &Path) -> Result<()> {
     rustix::fs::sync();
     for path in files_below(dir)? {
         let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        if file.metadata()?.len() >= 1 << 20 {
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ pub(super) use cluster::run as run_cluster;
 
 use super::Setting;
 use crate::{
-    epoch::{forget, read_all},
+    epoch::{forget_large, read_all},
     fixture,
     outcome::{Line, Target},
     program::{self, Mount, Node},
@@ -65,8 +65,8 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     node.warm()?;
     let duration = setting.choose("6s", "400ms");
     let mut lines = vec![as_written(&node, &native, &workspace.path().join("written"), duration)?];
-    forget(&native)?;
-    forget(&workspace.path().join("cache/tier"))?;
+    forget_large(&native)?;
+    forget_large(&workspace.path().join("cache/tier"))?;
     for (number, way) in WAYS.iter().enumerate() {
         let dir = workspace.path().join(format!("mount{number}"));
         let mount = match node.mount(&dir, way.options) {

@@ -3,7 +3,7 @@
 
 use super::{SMALL_BYTES, WAYS, warm_both, write_large};
 use crate::{
-    epoch::forget,
+    epoch::forget_large,
     fixture,
     outcome::{Line, Target},
     program::Node,
@@ -51,8 +51,8 @@ fn smaller(dir: &Path, native: &Path, cache_bytes: u64, setting: &Setting) -> Re
         ensure!(began.elapsed() < PATIENCE, "a node does not come to hold what was read through it");
         thread::sleep(Duration::from_millis(100));
     }
-    forget(native)?;
-    forget(&dir.join("cache-0/tier"))?;
+    forget_large(native)?;
+    forget_large(&dir.join("cache-0/tier"))?;
     WAYS[0].measure("smaller", &mount, native, duration(setting))
 }
 
