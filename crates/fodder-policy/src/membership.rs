@@ -142,6 +142,12 @@ impl View {
 
     /// Takes in what somebody says of a member, in any order and any number of times.
     pub fn hear(&mut self, member: Member, voice: Voice, now: Duration) -> Result<Heard, Refused> {
+        // Most of what others pass on is known already, and nothing of it need be looked at.
+        let is_known = |known: &Known| member.moment() <= known.member.moment();
+        if voice == Voice::Hearsay && self.others.get(&member.id).is_some_and(is_known) {
+            self.pass(now);
+            return Ok(Heard::Old);
+        }
         member.check()?;
         self.pass(now);
         if member.id == self.me.id {
@@ -262,12 +268,18 @@ impl View {
         // Hearsay of a new life, or of another address, is no sign that it can be heard here.
         let same =
             |known: &Known| known.member.incarnation == member.incarnation && known.member.address == member.address;
-        let before = self.others.remove(&member.id).filter(same);
+        let before = self.others.get_mut(&member.id);
         let (heard_at, voice) = match voice {
             Voice::Own => (Some(now), Some(member.moment())),
-            Voice::Hearsay => before.map_or((None, None), |known| (known.heard_at, known.voice)),
+            Voice::Hearsay => {
+                let before = before.as_deref().filter(|known| same(known));
+                before.map_or((None, None), |known| (known.heard_at, known.voice))
+            }
         };
-        self.others.insert(member.id, Known { member, heard_at, voice, told_at: now });
+        match before {
+            Some(known) => *known = Known { member, heard_at, voice, told_at: now },
+            None => drop(self.others.insert(member.id, Known { member, heard_at, voice, told_at: now })),
+        }
     }
 
     /// Makes room for one more. Who was only heard of makes room for who speaks.

@@ -40,7 +40,13 @@ const FANOUT: usize = 3;
 /// To how many, while nobody was heard.
 const FIRST_TOLD: usize = 16;
 
-/// How soon what is new is passed on, after something else was said.
+/// How soon what is new is passed on, after something else was said, in a cluster of so many and no longer than between two
+/// ticks: datagrams are the longer the more members there are, and when many start at once there is always something new.
+fn pass_on_after(members: usize, interval: Duration) -> Duration {
+    (PASS_ON * u32::try_from(members / 8).unwrap_or(u32::MAX).clamp(1, 1000)).min(interval)
+}
+
+/// How soon in a small one.
 const PASS_ON: Duration = Duration::from_millis(50);
 
 /// How often a node that knows nobody yet talks, and how long: nodes may start together.
@@ -122,6 +128,7 @@ impl Talk {
         let (mut news, mut is_news, mut said) = (self.board.members(), false, Instant::now());
         let eager_until = said + EAGER.1;
         loop {
+            let pass_on = said + pass_on_after(self.places.len(), interval);
             let is_alone = said < eager_until && news.borrow().others().next().is_none();
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => {
@@ -139,7 +146,7 @@ impl Talk {
                 _ = ticks.tick() => {}
                 () = hurry.notified() => {}
                 // Whoever hears something new passes it on at once.
-                () = sleep_until(said + PASS_ON), if is_news => {}
+                () = sleep_until(pass_on), if is_news => {}
                 () = sleep_until(said + EAGER.0), if is_alone => {}
             }
             (is_news, said) = (false, Instant::now());
