@@ -150,14 +150,15 @@ fn all_nodes_are_restarted_one_after_the_other_under_load_and_no_read_fails() {
             read_on(&[0, 1, 2]);
             let later = fleet.server.bytes_sent() - back;
             println!("{} bytes left the origin while node {n} was away, and {later} later", back - before);
+            // Mostly half of it: others have copies of some, and do not read all of it meanwhile.
+            let share = fleet.bytes() * 36 / 100;
+            assert!(back - before <= share, "more than its share left the origin: {} bytes", back - before);
             assert!(later <= 2 * BYTES as u64, "whoever is back has what it had, and is asked first");
             away.store(u64::MAX, SeqCst);
         }
     });
     let fetched = fleet.server.bytes_sent() - before;
     println!("{fetched} of {} bytes left the origin again over three restarts", fleet.bytes());
-    // At most its share, each time; mostly less, since others have copies of some of it.
-    assert!(fetched <= fleet.bytes(), "{fetched} of {} bytes left the origin again", fleet.bytes());
 }
 
 /// Reads at random; what comes must be right. An error is one of the connection.
