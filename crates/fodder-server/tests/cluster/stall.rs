@@ -80,7 +80,8 @@ static HUNG: AtomicUsize = AtomicUsize::new(0);
 async fn a_node_that_another_was_faster_than_is_found_out_all_the_same() {
     let world = World::new(4, BYTES).await;
     let hangs = peer(5, |_, _, _, _| thread::sleep(Duration::from_secs(120)));
-    let patience = Patience { progress: PATIENT.progress, ..SHORT };
+    let while_busy = Duration::from_secs(3);
+    let patience = Patience { first_word: while_busy, connect: while_busy, progress: PATIENT.progress, ..SHORT };
     let (one, two) = (world.node_with(1, 1 << 30, None, patience).await, world.node(2, 1 << 30).await);
     introduce(&[&one, &two]).await;
     // Nearly everything belongs to the one that hangs, and nothing to the one who asks.
