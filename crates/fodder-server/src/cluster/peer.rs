@@ -31,7 +31,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Requests under way to one peer, each on a connection of its own.
+/// Requests under way to one peer, each on a connection of its own; and as many for what it holds.
 const MAX_CONNECTIONS: usize = 16;
 
 /// Connections that are kept for the next request, and for how long.
@@ -101,6 +101,9 @@ pub(crate) struct Peer {
     breaker: Mutex<Breaker>,
     idle: Mutex<Vec<(Connection, Instant)>>,
     slots: Arc<Semaphore>,
+    /// For what it holds, which it gives without asking anybody. With the places of the others two nodes could wait for each
+    /// other: each for the other to fetch what it owns, and both for a place to ask first whether the other holds it.
+    held_slots: Arc<Semaphore>,
     /// Told when it stops answering.
     stopped: Notify,
     counts: Counts,
@@ -126,6 +129,7 @@ impl Peer {
             breaker: Mutex::default(),
             idle: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            held_slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             stopped: Notify::new(),
             counts: Counts::default(),
         }
@@ -147,21 +151,25 @@ impl Peer {
     }
 
     /// A place for one more request, in turn: a peer that is busy is waited for, one that stops answering is not.
-    pub(crate) async fn slot(&self, ways: &Ways) -> Result<Slot, Failure> {
+    pub(crate) async fn slot(&self, ways: &Ways, manner: Manner) -> Result<Slot, Failure> {
         let stopped = self.stopped.notified();
         if self.is_gone(ways.now()) {
             return Err(Failure::LeftAlone);
         }
         tokio::select! {
             biased;
-            slot = Arc::clone(&self.slots).acquire_owned() => Ok(slot.expect("the semaphore is never closed")),
+            slot = Arc::clone(self.slots_for(manner)).acquire_owned() => Ok(slot.expect("the semaphore is never closed")),
             () = stopped => Err(Failure::LeftAlone),
         }
     }
 
     /// The same, if it need not be waited for.
-    pub(crate) fn try_slot(&self) -> Option<Slot> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
+    pub(crate) fn try_slot(&self, manner: Manner) -> Option<Slot> {
+        Arc::clone(self.slots_for(manner)).try_acquire_owned().ok()
+    }
+
+    fn slots_for(&self, manner: Manner) -> &Arc<Semaphore> {
+        if manner.is_only_held() { &self.held_slots } else { &self.slots }
     }
 
     /// A request to it failed.
@@ -211,7 +219,7 @@ impl Peer {
 
     /// Tells it that it owns bytes which this node holds. Ready when it has them.
     pub(crate) async fn take(self: &Arc<Self>, ways: &Arc<Ways>, wanted: &Wanted) -> Result<(), Failure> {
-        let _slot = self.slot(ways).await?;
+        let _slot = self.slot(ways, Manner::Owner).await?;
         let (connection, _) = self.ask(ways, Question::Take(wanted, ways.patience.progress)).await?;
         self.keep(connection);
         Ok(())
@@ -223,7 +231,8 @@ impl Peer {
         if message.len() > MAX_REQUEST_BYTES as usize {
             return Err(Failure::Refused(format!("a message of {} bytes is longer than a frame", message.len())));
         }
-        let _slot = timeout(ways.patience.coming, self.slot(ways)).await.map_err(|_| Failure::LeftAlone).flatten()?;
+        let slot = timeout(ways.patience.coming, self.slot(ways, Manner::Owner)).await;
+        let _slot = slot.map_err(|_| Failure::LeftAlone).flatten()?;
         let (connection, answer) = self.ask(ways, Question::Tell(&message, ways.patience)).await?;
         self.keep(connection);
         match answer {

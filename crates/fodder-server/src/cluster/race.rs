@@ -52,7 +52,7 @@ pub(super) async fn race(
 ) -> Result<Given, Lost> {
     let patience = ways.patience;
     // Whoever holds it has it at hand. And that is asked for a peer who waits meanwhile, so nobody is waited for in turn.
-    let only_held = asks.iter().all(|(_, manner)| matches!(manner, Manner::Holder | Manner::FormerOwner));
+    let only_held = asks.iter().all(|(_, manner)| manner.is_only_held());
     let until = until.map(Instant::from_std);
     let mut deadline = if only_held { Some(Instant::now() + patience.hedge) } else { None };
     deadline = deadline.into_iter().chain(until).min();
@@ -62,9 +62,9 @@ pub(super) async fn race(
         if let Some((peer, manner)) = asks.next() {
             let slot = if under_way.0.is_empty() {
                 let turn = deadline.unwrap_or(Instant::now() + patience.coming);
-                timeout_at(turn, peer.slot(ways)).await.ok().and_then(Result::ok)
+                timeout_at(turn, peer.slot(ways, manner)).await.ok().and_then(Result::ok)
             } else {
-                peer.try_slot()
+                peer.try_slot(manner)
             };
             let Some(slot) = slot else {
                 lost = Lost::Late;

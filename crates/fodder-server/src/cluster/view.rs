@@ -55,6 +55,13 @@ pub(crate) enum Manner {
     FormerOwner,
 }
 
+impl Manner {
+    /// Whether it is asked for nothing for which it would have to ask others.
+    pub(crate) fn is_only_held(self) -> bool {
+        matches!(self, Self::Holder | Self::FormerOwner)
+    }
+}
+
 /// The members as they are, and as they were.
 #[derive(Debug, Default)]
 pub(crate) struct View {

@@ -36,6 +36,17 @@ fn owner(nodes: &[One], path: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_that_read_everything_at_once_do_not_wait_for_each_other() {
+    let world = World::new(300, 4 << 10).await;
+    let nodes = world.nodes(2, 1 << 30).await;
+    let reads = nodes.iter().flat_map(|one| world.objects.keys().map(|path| world.read(one, path)));
+    // Who waits for a place among the requests to the other waits longer than that.
+    let done = tokio::time::timeout(PATIENT.hedge * 2 / 3, join_all(reads)).await;
+    assert!(done.is_ok(), "each waits for the other to fetch what it owns");
+    join_all(nodes.into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_has_not_heard_of_a_new_owner_and_the_new_owner_fetch_each_object_once() {
     for order in [[2, 0, 1], [0, 1, 2], [1, 2, 0]] {
         let world = World::new(60, BYTES).await;

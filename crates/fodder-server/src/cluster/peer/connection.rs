@@ -293,7 +293,7 @@ fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {
         key: wanted.key.0,
         offset: wanted.range.start,
         length: wanted.range.end - wanted.range.start,
-        only_held: matches!(manner, Manner::Holder | Manner::FormerOwner),
+        only_held: manner.is_only_held(),
         stand_in: matches!(manner, Manner::StandIn | Manner::FormerOwner),
     }
 }
