@@ -24,6 +24,8 @@ from training import Data, Epoch, end_node, end_on_sigterm, train
 
 # What a t-distribution exceeds in one case of twenty, by degrees of freedom.
 _EXCEEDED = {1: 12.7, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}
+# How long a job that is told to end may take.
+_PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,10 @@ def together(jobs: list[argparse.Namespace], data: Data, cache: Path) -> list[li
     finally:
         for process in processes:
             process.terminate()
+        for process in processes:
+            process.join(_PATIENCE_S)
+            # An exit that is raised in a destructor is lost.
+            process.kill()
             process.join()
 
 
