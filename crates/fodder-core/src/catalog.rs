@@ -22,11 +22,13 @@ mod seal;
 mod segment;
 mod snapshot;
 mod source;
+mod told;
 mod version;
 
 pub use directory::{Child, Entry, Resume};
 pub use object::Objects;
 pub use snapshot::Snapshot;
+pub use told::Arriving;
 
 use crate::{
     Error, Result,
@@ -50,6 +52,7 @@ use std::{
     sync::Arc,
 };
 use tokio::sync::{Mutex, OwnedMutexGuard};
+use told::Told;
 
 /// Snapshots that are kept: a job stays on its snapshot for an epoch.
 const KEPT_SNAPSHOTS: usize = 4;
@@ -163,8 +166,38 @@ impl Catalog {
         }
         let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, others, source).await?;
         let inner = self.inner.clone();
-        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links)).await?;
+        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links, None)).await?;
         Ok(report)
+    }
+
+    /// A place for a snapshot that another node tells.
+    pub fn arriving(&self) -> Result<Arriving> {
+        Arriving::new(&self.inner.dir)
+    }
+
+    /// Takes a snapshot that another node has sealed, without listing the origin; records are read from shards that are new
+    /// here. It is kept like the others, and the newest stays the newest.
+    pub async fn adopt(&self, id: SnapshotId, arriving: Arriving, origin: &Origin) -> Result<Arc<Snapshot>> {
+        self.adopt_from(id, arriving, origin).await
+    }
+
+    async fn adopt_from(&self, id: SnapshotId, arriving: Arriving, source: &dyn Source) -> Result<Arc<Snapshot>> {
+        let guard = self.changing.clone().lock_owned().await;
+        if let Some(here) = self.snapshot(id) {
+            return Ok(here);
+        }
+        let (state, layout) = (self.inner.state.load_full(), self.inner.layout.clone());
+        let (told, diff) = blocking(move || {
+            let told = arriving.read(id, &layout)?;
+            let diff = Diff::new(&told.listing, &state.objects, state.snapshots.last().map(Arc::as_ref))?;
+            diff.agrees(&layout, &state.objects, &told.items)?;
+            Ok((told, diff))
+        })
+        .await?;
+        let Told { listing, items, links } = told;
+        let fresh = Fresh::as_told(&self.inner.layout, listing, diff.fresh, &items, source).await?;
+        let inner = self.inner.clone();
+        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links, Some(id))).await
     }
 
     fn new(dir: &Path, identity: &blake3::Hash, layout: &Layout, state: State) -> Self {
@@ -238,8 +271,16 @@ impl State {
 }
 
 impl Inner {
-    /// Writes what is fresh as a segment, seals a snapshot of `slots` and `links` (in path order), and makes both count.
-    fn commit(&self, _changing: &OwnedMutexGuard<()>, fresh: &Fresh, slots: &[u32], links: &[Link]) -> Result<()> {
+    /// Writes what is fresh as a segment, seals a snapshot of `slots` and `links` (in path order), and makes both count: as the
+    /// newest or, if it was `told` under that name, beside it.
+    fn commit(
+        &self,
+        _changing: &OwnedMutexGuard<()>,
+        fresh: &Fresh,
+        slots: &[u32],
+        links: &[Link],
+        told: Option<SnapshotId>,
+    ) -> Result<Arc<Snapshot>> {
         let state = self.state.load_full();
         let mut manifest = state.manifest.clone();
         let objects = self.append(&mut manifest, &state.objects, fresh)?;
@@ -247,16 +288,21 @@ impl Inner {
         let path = self.dir.join(&name);
         seal::seal(&path, &self.layout, &objects, slots, links)?;
         let sealed = Arc::new(Snapshot::open(&path, &self.layout, objects.clone()).map_err(internal)?);
+        if told.is_some_and(|told| told != sealed.id()) {
+            return Err(Error::Corrupt(format!("a snapshot that another node tells is {} here", sealed.id())));
+        }
         let kept = manifest.snapshots.iter().zip(&state.snapshots).filter(|(_, old)| old.id() != sealed.id());
         let kept = kept.map(|(name, old)| (name.clone(), Arc::new(old.over(objects.clone()))));
-        let mut snapshots: Vec<_> = kept.chain([(name, sealed.clone())]).collect();
+        let mut snapshots: Vec<_> = kept.collect();
+        let newest = snapshots.len();
+        snapshots.insert(if told.is_some() { newest.saturating_sub(1) } else { newest }, (name, sealed.clone()));
         snapshots.drain(..snapshots.len().saturating_sub(KEPT_SNAPSHOTS));
         let (names, snapshots) = snapshots.into_iter().unzip();
         manifest.snapshots = names;
         manifest.write(&self.dir)?;
         manifest.sweep(&self.dir);
         self.state.store(Arc::new(State { manifest, objects, snapshots }));
-        Ok(())
+        Ok(sealed)
     }
 
     /// Adds a segment for the fresh objects. Small segments at the end are written again as part of it, so that there

@@ -1,5 +1,6 @@
 //! The engine of a node: its datasets over its tiers.
 
+mod adopt;
 mod ahead;
 mod dataset;
 mod demand;

@@ -16,6 +16,7 @@
 
 mod epoch;
 mod heed;
+mod lack;
 mod list;
 mod member;
 mod pace;
@@ -303,7 +304,7 @@ impl Jobs {
         Ok(std::iter::once(self.snapshot).chain(own).collect())
     }
 
-    /// The same with a checkpoint that was read elsewhere.
+    /// The same with a checkpoint that was read elsewhere, of a snapshot that the dataset has.
     pub fn resume_with(&mut self, request: Resume<'_>, prepared: Prepared, now: Duration) -> Result<Resumed> {
         let room = self.settings.max_memory_bytes.saturating_sub(self.memory_bytes());
         let seat = request.job.seat();
@@ -317,7 +318,7 @@ impl Jobs {
         member.seen = member.seen.max(now);
         self.draw = self.draw.wrapping_add(1);
         let nonce = if request.start.nonce == 0 { mix(self.draw) } else { request.start.nonce };
-        let mut resumed = member.resume(&request, prepared, self.snapshot, nonce, room)?;
+        let mut resumed = member.resume(&request, prepared, nonce, room)?;
         resumed.effects.extend(self.review(seat));
         Ok(resumed)
     }

@@ -7,6 +7,7 @@
 //! - `peering` is what the engine sees of all that; `follow` tells it of every change of the members, and
 //!   `handover` offers what other nodes own now.
 //! - `answer` is what other nodes are told when they ask in words, and `status` how this node stands.
+//! - `snapshot` gets listings that jobs are on elsewhere and that this node has not.
 //! - `warm` brings a dataset in on all nodes together; `operate` does what else one command does on all of them.
 //! - `trust` is what makes a node believe another: a `token` that both know, certificates ([`tls`]), or both.
 //!
@@ -22,6 +23,7 @@ mod operate;
 mod peer;
 mod peering;
 mod race;
+mod snapshot;
 mod status;
 pub mod tls;
 mod token;

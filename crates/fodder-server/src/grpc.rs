@@ -14,7 +14,7 @@ pub(crate) use convert::refuse;
 use crate::{
     NodeInfo, cluster,
     items::{Items, Wanted},
-    place::{self, Place},
+    place::Place,
 };
 use convert::{add, dataset_status, place_of, snapshot_id};
 use fodder_api::{
@@ -71,9 +71,9 @@ impl Door {
     }
 
     /// A dataset and a snapshot of it; an empty id means the newest.
-    fn open(&self, name: &str, snapshot: &str) -> Result<(Arc<Dataset>, Arc<Snapshot>), Status> {
+    async fn open(&self, name: &str, snapshot: &str) -> Result<(Arc<Dataset>, Arc<Snapshot>), Status> {
         let dataset = self.dataset(name)?;
-        let snapshot = place::snapshot(&dataset, snapshot_id(snapshot)?).map_err(refuse)?;
+        let snapshot = self.info.state.snapshot(&dataset, snapshot_id(snapshot)?).await.map_err(refuse)?;
         Ok((dataset, snapshot))
     }
 
@@ -146,7 +146,7 @@ impl node_server::Node for Door {
 
     async fn stat(&self, request: Request<v1::StatRequest>) -> Answer<v1::StatReply> {
         let v1::StatRequest { dataset, snapshot, target } = request.into_inner();
-        let (dataset, snapshot) = self.open(&dataset, &snapshot)?;
+        let (dataset, snapshot) = self.open(&dataset, &snapshot).await?;
         let place = match target {
             Some(v1::stat_request::Target::Path(path)) => {
                 check_path(&path)?;
@@ -163,19 +163,19 @@ impl node_server::Node for Door {
         let request = request.into_inner();
         check_path(&request.prefix)?;
         check_path(&request.after)?;
-        let (dataset, snapshot) = self.open(&request.dataset, &request.snapshot)?;
+        let (dataset, snapshot) = self.open(&request.dataset, &request.snapshot).await?;
         Ok(Response::new(Box::pin(objects::pages(dataset, snapshot, request))))
     }
 
     async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> Answer<Self::ListItemsStream> {
         let request = request.into_inner();
-        let (_, snapshot) = self.open(&request.dataset, &request.snapshot)?;
+        let (_, snapshot) = self.open(&request.dataset, &request.snapshot).await?;
         Ok(Response::new(Box::pin(objects::item_pages(snapshot, request))))
     }
 
     async fn read(&self, request: Request<v1::ReadRequest>) -> Answer<Self::ReadStream> {
         let v1::ReadRequest { dataset, snapshot, target, offset, length } = request.into_inner();
-        let (dataset, snapshot) = self.open(&dataset, &snapshot)?;
+        let (dataset, snapshot) = self.open(&dataset, &snapshot).await?;
         let place = place_of(&dataset, &snapshot, target)?;
         let range = place.cut(offset, length).map_err(refuse)?;
         let head = bytes::head(&dataset, &snapshot, &place, &range);
@@ -189,7 +189,7 @@ impl node_server::Node for Door {
             let count = ids.len();
             return Err(refuse(Error::Invalid(format!("{count} ids in one request, and {MAX_IDS} are allowed"))));
         }
-        let (dataset, snapshot) = self.open(&dataset, &snapshot)?;
+        let (dataset, snapshot) = self.open(&dataset, &snapshot).await?;
         let id = snapshot.id().to_string();
         let list = ids.into_iter().map(Wanted::from).collect();
         let items = Items::new(dataset, snapshot, list, bytes::PART_BYTES);

@@ -5,9 +5,10 @@
 use crate::{
     cluster::{Peering, Tls, membership::Joined, warm::Orders},
     icache::{Icache, IcacheConfig},
+    place,
 };
 use fodder_api::v1::NodeReload;
-use fodder_core::{Dataset, Result, job::JobId};
+use fodder_core::{Dataset, Result, catalog::Snapshot, id::SnapshotId, job::JobId};
 use futures::future::BoxFuture;
 use std::{
     fmt,
@@ -87,6 +88,24 @@ impl NodeState {
     pub(crate) async fn consult(&self, dataset: &Arc<Dataset>, job: &str) {
         if let Some(peering) = self.peering() {
             peering.consult(dataset, job).await;
+        }
+    }
+
+    /// The snapshot that a request names, or the newest; from other nodes, if it is not here.
+    pub(crate) async fn snapshot(&self, dataset: &Arc<Dataset>, id: Option<SnapshotId>) -> Result<Arc<Snapshot>> {
+        let here = place::snapshot(dataset, id);
+        match (here, self.peering(), id) {
+            (Err(error), Some(peering), Some(id)) => peering.pull_snapshot(dataset, &id.0).await.ok_or(error),
+            (here, ..) => here,
+        }
+    }
+
+    /// Gets the snapshot that a checkpoint is of from other nodes, if it is not here.
+    pub(crate) async fn prepare_resume(&self, dataset: &Arc<Dataset>, checkpoint: &[u8]) {
+        if let Some(peering) = self.peering()
+            && let Some(lack) = dataset.jobs().lacks_for(checkpoint)
+        {
+            peering.pull_snapshot(dataset, &lack.fingerprint.to_le_bytes()).await;
         }
     }
 

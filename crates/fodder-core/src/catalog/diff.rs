@@ -4,7 +4,7 @@ use super::{
     RefreshReport,
     listing::Listing,
     object::{Objects, PathCursor},
-    snapshot::Snapshot,
+    snapshot::{Snapshot, items_in},
 };
 use crate::{
     Error, Result,
@@ -62,6 +62,20 @@ impl Diff {
         };
         let known = objects.len();
         (0..listing.len()).zip(&self.slots).any(|(index, slot)| *slot < known && !bad.contains(slot) && is_shard(index))
+    }
+
+    /// Whether the objects that are here already have as many `items` as another node says, where that hangs on more than size.
+    pub(super) fn agrees(&self, layout: &Layout, objects: &Objects, items: &[u64]) -> Result<()> {
+        let here = |slot: u32| items_in(layout, objects, ObjectSlot(slot));
+        let differs = |(slot, items): &(&u32, &u64)| **slot < objects.len() && here(**slot) != **items;
+        match self.slots.iter().zip(items).find(differs) {
+            None => Ok(()),
+            Some((slot, items)) => Err(Error::Conflict(format!(
+                "{} has {} items here, and {items} at the node that listed it",
+                objects.path(ObjectSlot(*slot)),
+                here(*slot)
+            ))),
+        }
     }
 
     fn walk(&mut self, listing: &Listing, objects: &Objects, newest: Option<&Snapshot>) {

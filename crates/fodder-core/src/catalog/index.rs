@@ -80,6 +80,28 @@ impl Fresh {
         Ok(())
     }
 
+    /// The same of a listing that another node has sealed, with so many `items` for each of its objects: what it could not
+    /// understand has none here either, and a shard must have as many as there. So both are one snapshot.
+    pub(super) async fn as_told(
+        layout: &Layout,
+        listing: Listing,
+        picked: Vec<u32>,
+        items: &[u64],
+        source: &dyn Source,
+    ) -> Result<Self> {
+        let (mut records, mut problems) = (Vec::new(), Vec::new());
+        if layout.has_records() {
+            let entries = picked.iter().copied().map(|index| (listing.entry(index), items[index as usize]));
+            let reading = entries.map(|(entry, items)| read_as_told(layout, entry, items, source));
+            let mut lists = futures::stream::iter(reading).buffered(PARALLEL);
+            while let Some((list, problem)) = lists.try_next().await? {
+                problems.extend(problem.map(|problem| (records.len() as u32, note(&problem, problems.len()))));
+                records.push(list);
+            }
+        }
+        Ok(Self { listing, picked, records, problems })
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.picked.len() as u32
     }
@@ -112,6 +134,30 @@ async fn read_shard(layout: &Layout, entry: ObjectEntry, source: &dyn Source) ->
         }
         Err(error) => Err(error),
         Ok(list) => Ok(Some(Ok(list))),
+    }
+}
+
+/// The records of an object of which another node has told how many there are; and why it has none, though it is a shard.
+async fn read_as_told(
+    layout: &Layout,
+    entry: ObjectEntry,
+    items: u64,
+    source: &dyn Source,
+) -> Result<(RecordList, Option<Error>)> {
+    let path = entry.path.clone();
+    match (items, read_shard(layout, entry, source).await?) {
+        (0, None) => Ok((RecordList::default(), None)),
+        (0, Some(Err(error))) => Ok((RecordList::default(), Some(error))),
+        (items, Some(Ok(list))) if list.count() == items => Ok((list, None)),
+        (0, Some(Ok(_))) => {
+            let left_out = Error::Corrupt(format!("{path}: the node that listed it could not read it"));
+            Ok((RecordList::default(), Some(left_out)))
+        }
+        (_, Some(Err(error))) => Err(error),
+        (items, found) => {
+            let count = found.and_then(Result::ok).map_or(0, |list| list.count());
+            Err(Error::Corrupt(format!("{path} has {count} items here, and {items} at the node that listed it")))
+        }
     }
 }
 

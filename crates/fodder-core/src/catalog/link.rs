@@ -73,6 +73,14 @@ impl Links {
         (text(&mut rest), rest)
     }
 
+    /// A link by its number, which is below `len`.
+    pub(super) fn get(&self, index: usize) -> Link {
+        let (path, mut rest) = self.path_at(index);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (path, target) = (text(path), text(self::text(&mut rest)));
+        Link { path, target, modified_ns: rest.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)) }
+    }
+
     /// The link at a path: what it says, and when it was made.
     pub(super) fn find(&self, path: &str) -> Option<(String, i64)> {
         let (mut low, mut high) = (0, self.len());

@@ -38,6 +38,11 @@ impl Objects {
         Ok(Arc::new(objects))
     }
 
+    /// The dataset with its origin.
+    pub(crate) fn identity(&self) -> &blake3::Hash {
+        &self.identity
+    }
+
     pub(super) fn segments(&self) -> &[Arc<Segment>] {
         &self.segments
     }

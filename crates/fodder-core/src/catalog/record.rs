@@ -23,6 +23,7 @@ pub(crate) struct Record<'a> {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct RecordList {
     bytes: Vec<u8>,
+    count: u64,
     end: u64,
     key: Vec<u8>,
 }
@@ -40,6 +41,12 @@ impl RecordList {
         self.key.truncate(shared);
         self.key.extend_from_slice(&record.key[shared..]);
         self.end = record.start + record.length;
+        self.count += 1;
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Every record in order.

@@ -7,6 +7,7 @@ use super::{
     object::{Objects, PathCursor},
     order, packed,
     snapshot::{CLASS_STARTS, ITEM_SAMPLES, ITEMS, LINKS, META, Meta, PATHS, items_in},
+    told::{self, Telling},
 };
 use crate::{
     Error, Result,
@@ -58,35 +59,19 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
 /// The snapshot's name: a hash of the layout, of every object's path, size, version and number of items, and of the
 /// links, if there are any. The order of the items follows from these, so that nodes which see the same data give it the same name.
 fn name(layout: &Layout, objects: &Objects, slots: &[u32], links: &[Link]) -> SnapshotId {
-    let mut hasher = blake3::Hasher::new_derive_key("fodder 2026 snapshot");
-    let mut buffer = Vec::with_capacity(1 << 17);
-    let mut cursor = PathCursor::new(objects);
-    let text = layout.to_string();
-    packed::put_varint(&mut buffer, text.len() as u64);
-    buffer.extend_from_slice(text.as_bytes());
-    for slot in slots.iter().map(|slot| ObjectSlot(*slot)) {
-        let path = cursor.path(slot);
-        packed::put_varint(&mut buffer, path.len() as u64);
-        buffer.extend_from_slice(path.as_bytes());
-        packed::put_varint(&mut buffer, objects.size(slot));
-        let version = objects.version(slot);
-        packed::put_varint(&mut buffer, version.0.len() as u64);
-        buffer.extend_from_slice(version.0.as_bytes());
-        packed::put_varint(&mut buffer, items_in(layout, objects, slot));
+    let (mut hasher, mut buffer) = (told::hasher(), Vec::with_capacity(1 << 17));
+    let mut telling = Telling::new(layout, objects);
+    telling.layout(&mut buffer);
+    for slot in slots {
+        telling.object(ObjectSlot(*slot), &mut buffer);
         if buffer.len() > 1 << 16 {
             hasher.update(&buffer);
             buffer.clear();
         }
     }
-    for link in links {
-        // An object's path is never empty: nothing before this can be taken for it.
-        buffer.push(0);
-        link::pack(link, &mut buffer);
-    }
+    links.iter().for_each(|link| told::put_link(link, &mut buffer));
     hasher.update(&buffer);
-    let mut id = [0; 16];
-    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    SnapshotId(id)
+    told::name(&hasher)
 }
 
 /// Items before every 16th object, and the number of all.

@@ -272,6 +272,11 @@ impl Snapshot {
         self.paths.get(rank)
     }
 
+    /// How its objects become items.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The objects its slots are of.
     pub(super) fn object_table(&self) -> &Objects {
         &self.objects

@@ -6,6 +6,7 @@ mod damage;
 mod directory;
 mod model;
 mod shards;
+mod told;
 
 use super::*;
 use crate::{

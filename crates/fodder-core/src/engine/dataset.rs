@@ -62,7 +62,7 @@ pub struct Dataset {
     pub(super) shared: Arc<Shared>,
     /// Its number in the record of what is read.
     pub(super) recorded_as: Option<u32>,
-    refreshing: tokio::sync::Mutex<()>,
+    pub(super) refreshing: tokio::sync::Mutex<()>,
     refresh_asked: AtomicBool,
 }
 
@@ -126,6 +126,10 @@ impl Dataset {
     /// Its configuration; the origin is shown without credentials.
     pub fn config(&self) -> &DatasetConfig {
         &self.config
+    }
+
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// The newest snapshot.
@@ -228,12 +232,7 @@ impl Dataset {
     pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
         let report = self.catalog.refresh(&self.origin).await?;
-        let objects = self.catalog.objects();
-        for (_, stock) in &self.stocks {
-            stock.shelf.grow(Arc::clone(&objects) as _);
-        }
-        self.objects.store(objects);
-        self.follow_snapshot();
+        self.follow_catalog();
         self.jobs.refreshed(self.snapshot());
         self.tell_peers().await?;
         Ok(report)
@@ -241,7 +240,14 @@ impl Dataset {
 
     /// A reader met an object that had changed: a dataset that refreshes by itself does so now.
     pub(super) fn refresh_soon(self: &Arc<Self>) {
-        if self.config.refresh_interval.is_none() || self.refresh_asked.swap(true, Relaxed) {
+        if self.config.refresh_interval.is_some() {
+            self.refresh_aside();
+        }
+    }
+
+    /// Refreshes, and nobody waits for it.
+    pub fn refresh_aside(self: &Arc<Self>) {
+        if self.refresh_asked.swap(true, Relaxed) {
             return;
         }
         let dataset = Arc::clone(self);
@@ -391,6 +397,16 @@ impl Dataset {
 
     fn cached_bytes(&self) -> u64 {
         self.stocks.iter().map(|(_, stock)| stock.used_bytes()).sum()
+    }
+
+    /// The catalog has more objects.
+    pub(super) fn follow_catalog(&self) {
+        let objects = self.catalog.objects();
+        for (_, stock) in &self.stocks {
+            stock.shelf.grow(Arc::clone(&objects) as _);
+        }
+        self.objects.store(objects);
+        self.follow_snapshot();
     }
 
     /// What follows from the newest snapshot: what is no longer in it, and how much the dataset may hold.

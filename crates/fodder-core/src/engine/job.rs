@@ -37,7 +37,7 @@ use fodder_policy::{
 };
 use look::CacheLook;
 use span::Span;
-use state::{Inner, seen_by_plans};
+use state::{Inner, fingerprint, seen_by_plans};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -355,11 +355,13 @@ impl Jobs<'_> {
     /// A job goes on from a checkpoint, an older one too, on any number of ranks. Its ranks use the new id. The checkpoint,
     /// and the list that comes with it, are read and checked while nobody else has to wait.
     pub fn resume(&self, request: Resume<'_>) -> Result<Resumed> {
-        let snapshots = self.dataset.jobs.lock().machine.snapshots_of(request.job)?;
-        let prepared = Prepared::new(&request, &snapshots)?;
+        // The job is on one of them, or on one that the catalog has.
+        let known = self.known();
+        let prepared = Prepared::new(&request, &known.iter().map(|on| seen_by_plans(on)).collect::<Vec<_>>())?;
         let resumed = self.act(|inner, now| {
             let mut resumed = inner.machine.resume_with(request, prepared, now)?;
-            let snapshot = inner.snapshot_resumed(&resumed);
+            let named = known.iter().find(|on| fingerprint(on) == resumed.snapshot.fingerprint);
+            let snapshot = Arc::clone(named.unwrap_or(&inner.current));
             self.send(inner, &snapshot, std::mem::take(&mut resumed.effects));
             inner.resumed(&resumed, &snapshot);
             Ok(Resumed { job: resumed.job, snapshot: snapshot.id(), epoch: resumed.epoch, left: resumed.left })

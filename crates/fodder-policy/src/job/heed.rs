@@ -28,8 +28,6 @@ pub struct Heeded {
     pub gone: Option<Gone>,
     /// What should happen elsewhere, in items of these snapshots.
     pub effects: Vec<(Snapshot, Vec<Effect>)>,
-    /// Snapshots of which others speak and which are not known here.
-    pub missing: Vec<Snapshot>,
     /// What could not be taken: it cannot be read, or would hold more than is allowed.
     pub refused: u64,
 }

@@ -2,8 +2,8 @@
 
 use super::{Effect, Prepared, Resume, Resumed, epoch::Epoch, member::*, word};
 use crate::{
-    Error, Result,
-    plan::{Deal, Share, Snapshot},
+    Result,
+    plan::{Deal, Share},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,7 +32,6 @@ impl Member {
         &mut self,
         request: &Resume<'_>,
         prepared: Prepared,
-        newest: Snapshot,
         nonce: u64,
         room_bytes: usize,
     ) -> Result<Resumed> {
@@ -47,7 +46,7 @@ impl Member {
             let mut effects = Vec::new();
             if self.current.is_none() {
                 // Others told of the run, and this rank is the first to bring what it takes to be here.
-                let next = self.restored(request, prepared, newest, room_bytes)?;
+                let next = self.restored(request, prepared, room_bytes)?;
                 effects.push(next.planned());
                 self.enter(next);
             }
@@ -55,7 +54,7 @@ impl Member {
             self.untold = true;
             return Ok(Resumed { job: self.id, was, snapshot, epoch, left, effects });
         }
-        let next = self.restored(request, prepared, newest, room_bytes)?;
+        let next = self.restored(request, prepared, room_bytes)?;
         let said = BTreeMap::from([(request.rank.unwrap_or(word::ALL_RANKS), nonce)]);
         let number = self.run.number.saturating_add(1);
         let run = Run { number, sum, said, checkpoint: Some(request.checkpoint.into()) };
@@ -86,21 +85,9 @@ impl Member {
     }
 
     /// The epoch that a checkpoint tells of, from where it was.
-    pub(super) fn restored(
-        &self,
-        request: &Resume<'_>,
-        prepared: Prepared,
-        newest: Snapshot,
-        room_bytes: usize,
-    ) -> Result<Epoch> {
+    pub(super) fn restored(&self, request: &Resume<'_>, prepared: Prepared, room_bytes: usize) -> Result<Epoch> {
         if let Some(rank) = request.rank.filter(|&rank| rank >= request.world) {
             return Err(no_rank(rank, request.world));
-        }
-        // A job may go on with the snapshot it is on, though the dataset has a newer one.
-        if prepared.snapshot != newest && !self.snapshots().any(|on| on == prepared.snapshot) {
-            return Err(Error::Conflict(
-                "the dataset was refreshed, and the checkpoint is of the snapshot before: begin the next epoch".into(),
-            ));
         }
         let checkpoint = prepared.checkpoint;
         let plan = match prepared.plan {

@@ -153,6 +153,13 @@ impl Checkpoint {
         out.finish()
     }
 
+    /// The snapshot that a checkpoint says it is of, so that it can be got; None if these bytes are none that can be read here.
+    pub fn snapshot_of(bytes: &[u8]) -> Option<Snapshot> {
+        bytes.strip_prefix(MAGIC)?.strip_prefix(&[VERSION])?;
+        let mut input = Reader::new(bytes, MAGIC.len() + 1).ok()?;
+        Some(Snapshot { fingerprint: input.word().ok()?, items: input.at_most(u32::MAX).ok()? })
+    }
+
     /// From bytes, whatever they are. Memory is taken only for what the snapshot, which is known to be true, can need.
     pub fn decode(bytes: &[u8], snapshot: Snapshot) -> Result<Self> {
         let body = bytes.strip_prefix(MAGIC).ok_or_else(|| {

@@ -107,7 +107,7 @@ impl World {
         let word = Word::decode(bytes, &Settings::default()).expect("nodes speak well");
         let heeded = self.nodes[node].heed(word, &[SNAPSHOT], self.now);
         assert_eq!(heeded.refused, 0);
-        assert!(heeded.missing.is_empty());
+        assert!(self.nodes[node].without_snapshots(&[SNAPSHOT]).is_empty());
     }
 
     /// A node speaks with all it can reach, and waits for their answers; some do not come.

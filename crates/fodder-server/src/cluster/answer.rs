@@ -1,6 +1,6 @@
 //! Answers what other nodes ask in words. Each message of `peer.proto` has its arm here and its work elsewhere.
 
-use super::{job, operate::reload_here, status::standing};
+use super::{job, operate::reload_here, snapshot, status::standing};
 use crate::NodeInfo;
 use fodder_api::v1::{NodeEviction, PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{Engine, Error, Result};
@@ -25,6 +25,9 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
         }
         peer_message::Message::ScoresFrom(asked) => peer_reply::Reply::ScoresPage(job::lack::answer(engine, &asked)?),
         peer_message::Message::ListFrom(asked) => peer_reply::Reply::ListPage(job::list::answer(engine, &asked)?),
+        peer_message::Message::SnapshotFrom(asked) => {
+            peer_reply::Reply::SnapshotPage(snapshot::answer(engine, asked).await?)
+        }
         peer_message::Message::Warm(order) => peer_reply::Reply::Warm(info.state.orders.begin(engine, order).await?),
         peer_message::Message::Warmed(question) => peer_reply::Reply::Warm(info.state.orders.answer(&question)?),
     };

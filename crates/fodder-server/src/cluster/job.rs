@@ -50,25 +50,36 @@ impl Peering {
             Some(last) => last.wanted = wanted.wanted,
             None => messages.push(wanted),
         }
-        let mut missed = false;
         for message in messages {
             let message = PeerMessage { message: Some(peer_message::Message::Jobs(message)) };
             for reply in self.tell_each(&message, PATIENCE).await {
                 if let Some(peer_reply::Reply::Jobs(words)) = reply.reply {
-                    missed |= self.heed_words(dataset, &words);
+                    self.heed_words(dataset, &words);
                 }
+            }
+        }
+        let lacks = || dataset.jobs().without_snapshots().into_iter().filter(|(name, _)| name == job);
+        let (mut got, mut missed) = (false, false);
+        for (_, lack) in lacks() {
+            match self.pull_snapshot(dataset, &lack.fingerprint.to_le_bytes()).await {
+                Some(_) => got = true,
+                None => missed = true,
             }
         }
         if missed && self.may_refresh(&dataset.config().name) {
             tracing::info!(
                 dataset = dataset.config().name,
                 job,
-                "others are on a snapshot that is not here: refreshing"
+                "others are on a snapshot that is not here, and none has it: refreshing"
             );
             match dataset.refresh().await {
-                Ok(_) => Box::pin(self.consult(dataset, job)).await,
+                Ok(_) => got = true,
                 Err(error) => tracing::warn!(%error, "could not refresh"),
             }
+        }
+        if got {
+            // What they said of it can be understood now.
+            Box::pin(self.consult(dataset, job)).await;
         }
     }
 
@@ -141,11 +152,8 @@ impl Peering {
         }
     }
 
-    /// Heeds words; whether they spoke of a snapshot that is not here.
-    fn heed_words(&self, dataset: &Arc<Dataset>, said: &JobWords) -> bool {
-        let (refused, missed) = heed(dataset, said);
-        self.refused_words.fetch_add(refused, Relaxed);
-        missed
+    fn heed_words(&self, dataset: &Arc<Dataset>, said: &JobWords) {
+        self.refused_words.fetch_add(heed(dataset, said), Relaxed);
     }
 
     /// What others said of jobs and could not be taken, and reports that could not be passed on.
@@ -154,7 +162,7 @@ impl Peering {
         [("words", words), ("scores", self.scores.dropped()), ("embeddings", self.embeddings.dropped())]
     }
 
-    fn may_refresh(&self, dataset: &str) -> bool {
+    pub(super) fn may_refresh(&self, dataset: &str) -> bool {
         let mut refreshed = self.refreshed.lock();
         let now = Instant::now();
         refreshed.retain(|_, at| now.duration_since(*at) < REFRESH);
@@ -176,16 +184,12 @@ pub(crate) fn answer(engine: &Arc<Engine>, info: &NodeInfo, said: &JobWords) -> 
     Ok(pack(&said.dataset, known).into_iter().next().unwrap_or_default())
 }
 
-/// Heeds words: how much of them could not be taken, and whether they spoke of a snapshot that is not here.
-fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> (u64, bool) {
-    let (mut refused, mut missed) = (0, false);
+/// Heeds words: how much of them could not be taken.
+fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> u64 {
+    let mut refused = 0;
     for bytes in &said.words {
         match Word::decode(bytes, &Settings::default()) {
-            Ok(word) => {
-                let heard = dataset.jobs().heed(word);
-                refused += heard.refused;
-                missed |= heard.misses_snapshot;
-            }
+            Ok(word) => refused += dataset.jobs().heed(word).refused,
             Err(error) => {
                 refused += 1;
                 tracing::warn!(dataset = dataset.config().name, %error, "another node says of a job what cannot be read");
@@ -195,7 +199,7 @@ fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> (u64, bool) {
     if refused > 0 {
         tracing::warn!(dataset = dataset.config().name, refused, "not all that others say of jobs could be taken");
     }
-    (refused, missed)
+    refused
 }
 
 /// Words in messages that each fit into a frame.

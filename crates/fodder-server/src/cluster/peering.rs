@@ -4,6 +4,7 @@ use super::{
     job::waiting::Waiting,
     peer::{Failure, Given, Peer, PeerStatus, Ways},
     race::{Lost, race},
+    snapshot::Asking,
     token::Token,
     trust::Trust,
     view::{Ask, Contents, Manner, Neighbour, View},
@@ -109,6 +110,8 @@ pub struct Peering {
     known: Mutex<Known>,
     /// When datasets were refreshed because others speak of a snapshot that was not here.
     pub(super) refreshed: Mutex<HashMap<String, Instant>>,
+    /// Snapshots that are asked of others.
+    pub(super) asking: Asking,
     /// Scores that are to be passed on.
     pub(super) scores: Waiting,
     /// Embeddings that wait to be passed on.
@@ -138,6 +141,7 @@ impl Peering {
             vain: AtomicU64::new(u64::MAX),
             known: Mutex::default(),
             refreshed: Mutex::default(),
+            asking: Asking::default(),
             scores: Waiting::default(),
             embeddings: Waiting::default(),
             refused_words: AtomicU64::new(0),

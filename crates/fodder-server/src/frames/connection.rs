@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     items::{Arrived, Items, Part, Wanted, Warm},
-    place::{self, Place},
+    place::Place,
     wire,
 };
 use fodder_api::{
@@ -262,7 +262,10 @@ impl Connection {
             return Err(Error::Full(format!("a connection may have {MAX_HANDLES} datasets open: close some")));
         }
         let dataset = self.door.engine.dataset(name)?;
-        let snapshot = place::snapshot(&dataset, snapshot.map(SnapshotId))?;
+        let snapshot = match self.wait(self.door.info.state.snapshot(&dataset, snapshot.map(SnapshotId))) {
+            Ok(snapshot) => snapshot?,
+            Err(end) => return Ok(Err(end)),
+        };
         while self.next_handle == 0 || self.opens.contains_key(&self.next_handle) {
             self.next_handle = self.next_handle.wrapping_add(1);
         }

@@ -189,6 +189,7 @@ impl jobs_server::Jobs for Door {
         while let Some(message) = self.uploads.next(&mut messages).await? {
             list.extend(&message.ids)?;
         }
+        self.info.state.prepare_resume(&dataset, &checkpoint).await;
         let resumed = aside(move || {
             let ids = (!list.is_empty()).then(|| (*list).into());
             let (job, world) = (JobId(job), world.max(1));

@@ -94,7 +94,7 @@ pub(super) async fn list(
         return Err(Problem::invalid(format!("limit must be from 1 to {MAX_LIST}, not {}", query.limit)));
     }
     let dataset = app.engine.dataset(&name)?;
-    let snapshot = snapshot(&dataset, query.snapshot.as_deref())?;
+    let snapshot = snapshot(&app, &dataset, query.snapshot.as_deref()).await?;
     let objects = dataset.objects();
     let slots = snapshot.list(&query.prefix, query.after.as_deref(), query.limit);
     let is_full = slots.len() == query.limit;
@@ -137,7 +137,7 @@ pub(super) async fn object(
 ) -> Result<Response, Problem> {
     let Path((name, path)) = path?;
     let dataset = app.engine.dataset(&name)?;
-    let snapshot = snapshot(&dataset, query?.0.snapshot.as_deref())?;
+    let snapshot = snapshot(&app, &dataset, query?.0.snapshot.as_deref()).await?;
     let Some(object) = snapshot.lookup(&path) else {
         return Err(Problem::not_found(format!("dataset {name:?} has no object {path:?} in this snapshot")));
     };
@@ -171,7 +171,7 @@ pub(super) async fn item(
 ) -> Result<Response, Problem> {
     let Path((name, id)) = path?;
     let dataset = app.engine.dataset(&name)?;
-    let snapshot = snapshot(&dataset, query?.0.snapshot.as_deref())?;
+    let snapshot = snapshot(&app, &dataset, query?.0.snapshot.as_deref()).await?;
     let item = snapshot.item(id)?;
     let is_whole = item.range == (0..dataset.objects().size(item.object));
     let content = Content { dataset, object: item.object, range: item.range, is_whole };
@@ -185,11 +185,9 @@ pub(super) async fn item(
     Ok(response)
 }
 
-fn snapshot(dataset: &Dataset, id: Option<&str>) -> Result<Arc<Snapshot>, Problem> {
-    Ok(match id {
-        Some(id) => dataset.snapshot_by_id(id.parse()?)?,
-        None => dataset.snapshot(),
-    })
+async fn snapshot(app: &App, dataset: &Arc<Dataset>, id: Option<&str>) -> Result<Arc<Snapshot>, Problem> {
+    let id = id.map(str::parse).transpose()?;
+    Ok(app.info.state.snapshot(dataset, id).await?)
 }
 
 fn insert(response: &mut Response, name: &'static str, value: &str) {

@@ -11,8 +11,8 @@ use fodder_core::job::{Audit, JobId, Order, Start};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 
-const BYTES: usize = 4 << 10;
-const ITEMS: usize = 97;
+pub(crate) const BYTES: usize = 4 << 10;
+pub(crate) const ITEMS: usize = 97;
 pub(crate) const ORDER: Order = Order::Seed(11);
 
 /// A rank, as a training process is one.
@@ -96,13 +96,13 @@ fn audit(one: &One, epoch: u64) -> Option<Audit> {
 }
 
 /// Every node says that each item was consumed once.
-async fn exact_everywhere(nodes: &[&One], epoch: u64) {
+pub(crate) async fn exact_everywhere(nodes: &[&One], epoch: u64) {
     let whole = |audit: Audit| audit.is_exact() && audit.consumed == ITEMS as u64;
     let is_exact = || nodes.iter().all(|one| audit(one, epoch).is_some_and(whole));
     until("every node to know of all ranks", is_exact).await;
 }
 
-fn each_once(ranks: &[Rank], epochs: u64) {
+pub(crate) fn each_once(ranks: &[Rank], epochs: u64) {
     let mut times = BTreeMap::<(u64, u32), u32>::new();
     ranks.iter().flat_map(|rank| &rank.consumed).for_each(|key| *times.entry(*key).or_default() += 1);
     assert!(times.values().all(|times| *times == 1), "an item came twice: {times:?}");

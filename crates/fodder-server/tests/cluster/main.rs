@@ -9,6 +9,7 @@ mod list;
 mod score;
 mod settle;
 mod share;
+mod snapshot;
 mod stall;
 mod stranger;
 mod tell;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::layout::testing::{tar_member, tfrecord_file};
 
-fn tar(samples: &[(&str, usize)]) -> Vec<u8> {
+pub(super) fn tar(samples: &[(&str, usize)]) -> Vec<u8> {
     let members = samples.iter().flat_map(|(key, size)| {
         let label = key.bytes().last().unwrap_or(0) % 10;
         [

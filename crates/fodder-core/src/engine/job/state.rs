@@ -219,11 +219,6 @@ impl Inner {
         Arc::clone(self.epochs.entry((job, epoch)).or_insert_with(|| Arc::clone(on)))
     }
 
-    /// The snapshot that a job goes on with.
-    pub(super) fn snapshot_resumed(&self, resumed: &Resumed) -> Arc<Snapshot> {
-        self.snapshot_named(resumed.snapshot.fingerprint).unwrap_or_else(|| Arc::clone(&self.current))
-    }
-
     /// A job goes on with a snapshot, under another id unless a rank of it has said so before.
     pub(super) fn resumed(&mut self, resumed: &Resumed, snapshot: &Arc<Snapshot>) {
         if resumed.was != resumed.job {

@@ -7,7 +7,10 @@ use super::{
     state::{fingerprint, seen_by_plans},
 };
 use crate::{Result, catalog::Snapshot, engine::peer::Peers, id::SnapshotId};
-use fodder_policy::job::{JobId, Lack, Page, Report, Scores, Telling, Word};
+use fodder_policy::{
+    job::{JobId, Lack, Page, Report, Scores, Telling, Word},
+    ledger::Checkpoint,
+};
 use std::sync::Arc;
 
 /// What came of a word.
@@ -15,8 +18,6 @@ use std::sync::Arc;
 pub struct Heard {
     /// What could not be taken: it cannot be read, or would hold more than is allowed.
     pub refused: u64,
-    /// It speaks of a snapshot that is not here: a refresh may bring it.
-    pub misses_snapshot: bool,
 }
 
 impl Jobs<'_> {
@@ -62,7 +63,7 @@ impl Jobs<'_> {
                 tracing::info!(dataset = self.dataset.config().name, job = gone.name, "a job has left at another node");
             }
             began = !heeded.opened.is_empty();
-            Ok(Heard { refused: heeded.refused, misses_snapshot: !heeded.missing.is_empty() })
+            Ok(Heard { refused: heeded.refused })
         });
         if began {
             // Those of the epoch before take effect.
@@ -125,8 +126,27 @@ impl Jobs<'_> {
         if lacks.is_empty() {
             return lacks;
         }
-        let known: Vec<_> = self.known().iter().map(|snapshot| seen_by_plans(snapshot)).collect();
+        let known = self.known_to_plans();
         lacks.into_iter().filter(|lack| known.contains(&lack.snapshot)).collect()
+    }
+
+    /// The snapshots that jobs are on at other nodes, and that are not here, with the jobs' names.
+    pub fn without_snapshots(&self) -> Vec<(String, PlanSnapshot)> {
+        let lacks = self.dataset.jobs.lock().machine.without_snapshots(&[]);
+        if lacks.is_empty() {
+            return lacks;
+        }
+        let known = self.known_to_plans();
+        lacks.into_iter().filter(|(_, on)| !known.contains(on)).collect()
+    }
+
+    /// The snapshot that a checkpoint is of, if it is not here: other nodes may have it.
+    pub fn lacks_for(&self, checkpoint: &[u8]) -> Option<PlanSnapshot> {
+        Checkpoint::snapshot_of(checkpoint).filter(|on| !self.known_to_plans().contains(on))
+    }
+
+    fn known_to_plans(&self) -> Vec<PlanSnapshot> {
+        self.known().iter().map(|snapshot| seen_by_plans(snapshot)).collect()
     }
 
     /// The list that an epoch of a job is planned by, for another node.
@@ -169,8 +189,8 @@ impl Jobs<'_> {
         (inner.current.id(), Arc::clone(on.unwrap_or(&inner.current)))
     }
 
-    /// Every snapshot that is here.
-    fn known(&self) -> Vec<Arc<Snapshot>> {
+    /// Every snapshot that is here, the newest first.
+    pub(in crate::engine) fn known(&self) -> Vec<Arc<Snapshot>> {
         let mut known = self.dataset.jobs.lock().snapshots();
         for snapshot in self.dataset.snapshots() {
             if !known.iter().any(|other| other.id() == snapshot.id()) {

@@ -48,12 +48,15 @@ pub enum Asked {
 }
 
 impl Dataset {
-    /// The object that a peer means, if this node knows that version of it.
+    /// The object that a peer means, if this node knows that version of it: from its newest snapshot or, for jobs that are on
+    /// an older one, from another that is kept.
     pub fn known_to_peers(&self, path: &str, key: FileKey) -> Result<ObjectSlot> {
-        let (snapshot, objects) = (self.snapshot(), self.objects());
-        snapshot.lookup(path).filter(|object| objects.key(*object) == key).ok_or_else(|| {
+        let objects = self.objects();
+        let is_it = |object: &ObjectSlot| object.0 < objects.len() && objects.key(*object) == key;
+        let found = self.snapshots().into_iter().rev().find_map(|snapshot| snapshot.lookup(path).filter(is_it));
+        found.ok_or_else(|| {
             let name = &self.config().name;
-            Error::Stale(format!("this node's newest snapshot of {name:?} has another version of {path:?}, or none"))
+            Error::Stale(format!("this node's snapshots of {name:?} have other versions of {path:?}, or none"))
         })
     }
 

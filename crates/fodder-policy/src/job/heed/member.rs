@@ -140,13 +140,12 @@ impl Member {
         let told = self.told(Vec::new(), Duration::ZERO);
         let request = told.resume(self.id, None)?;
         let mut prepared = Prepared::new(&request, ground.known).ok()?;
-        let snapshot = prepared.snapshot;
         if prepared.plan.is_none()
             && let Some(listed) = self.listed(prepared.checkpoint.epoch())
         {
             prepared.plan = Some(Arc::new(prepared.checkpoint.plan(listed.ids().cloned()).ok()?));
         }
-        self.restored(&request, prepared, snapshot, ground.room_bytes).ok()
+        self.restored(&request, prepared, ground.room_bytes).ok()
     }
 
     fn heed_chapter(&mut self, chapter: Chapter, ground: &Ground<'_>, heeded: &mut Heeded) {
@@ -209,9 +208,6 @@ impl Member {
                 }
             }
             Err(()) => {
-                if !ground.known.contains(&plan.snapshot()) {
-                    heeded.missing.push(plan.snapshot());
-                }
                 let known = self.elsewhere.entry(epoch).or_insert(plan);
                 *known = plan.min(*known);
                 while self.elsewhere.len() > word::MAX_CHAPTERS {

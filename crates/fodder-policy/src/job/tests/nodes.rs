@@ -129,14 +129,16 @@ fn an_epoch_on_a_snapshot_that_is_not_here_is_refused_with_what_to_do() {
     let (mut a, mut b) = (Jobs::new(OTHER, Settings::default(), 1), node(2));
     started(&mut a, "train", 2);
     let heeded = tell(&mut a, &mut b).remove(0);
-    assert_eq!((&heeded.missing[..], heeded.opened.len()), (&[OTHER][..], 0));
+    assert_eq!((b.without_snapshots(&[SNAPSHOT]), heeded.opened.len()), (vec![("train".into(), OTHER)], 0));
     let there = b.find("train").unwrap();
     assert_eq!(b.begun_on(there, 0), Some(OTHER));
     let plan = Arc::new(Plan::new(SNAPSHOT, 0, Order::Seed(5)).unwrap());
     assert!(text(b.begin_with(there, 1, plan, NOW)).contains("refresh the dataset here"));
     // Once it is here, the epoch is.
     let word = a.words(Telling::All, NOW).remove(0);
+    assert_eq!(b.without_snapshots(&[SNAPSHOT, OTHER]), []);
     assert_eq!(b.heed(word, &[SNAPSHOT, OTHER], NOW).opened, [(0, OTHER)]);
+    assert_eq!(b.without_snapshots(&[SNAPSHOT]), []);
     assert_eq!(b.begin(there, 1, 0, Order::Seed(5), NOW).unwrap().items, 60);
 }
 

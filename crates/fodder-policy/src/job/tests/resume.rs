@@ -1,6 +1,7 @@
 //! Checkpoints: going on elsewhere, going back, and being in several places at once.
 
 use super::*;
+use crate::ledger::Checkpoint;
 use std::{collections::BTreeSet, sync::Arc};
 
 fn resume(jobs: &mut Jobs, job: JobId, rank: Option<u32>, world: u32, checkpoint: &[u8]) -> Result<Resumed> {
@@ -169,13 +170,16 @@ fn a_checkpoint_that_was_read_beforehand_resumes_alike() {
     let prepared = Prepared::new(&request(None), &[SNAPSHOT]).unwrap();
     let again = jobs.resume_with(request(None), prepared, NOW).unwrap();
     assert_eq!((again.was, again.left), (resumed.job, 70));
-    // Of a snapshot that is not the dataset's any more it goes on only if it is on it.
+    // Of a snapshot that is not the dataset's any more it goes on if it is on it, or if the dataset has that one still.
     jobs.refreshed(other);
     let prepared = Prepared::new(&request(None), &jobs.snapshots_of(job).unwrap()).unwrap();
     assert_eq!(jobs.resume_with(request(None), prepared, NOW).unwrap().snapshot, SNAPSHOT);
     let fresh = introduce(&mut jobs, Introduction::new("b"));
     let elsewhere = Resume { job: fresh, ..request(None) };
     assert!(Prepared::new(&elsewhere, &jobs.snapshots_of(fresh).unwrap()).is_err());
-    let prepared = Prepared::new(&elsewhere, &[SNAPSHOT]).unwrap();
-    assert!(text(jobs.resume_with(elsewhere, prepared, NOW)).contains("the dataset was refreshed"));
+    assert_eq!(Checkpoint::snapshot_of(&bytes), Some(SNAPSHOT));
+    let ids = Some((0..100).rev().collect());
+    let prepared = Prepared::new(&Resume { ids, ..elsewhere.clone() }, &[other, SNAPSHOT]).unwrap();
+    let resumed = jobs.resume_with(elsewhere, prepared, NOW).unwrap();
+    assert_eq!((resumed.snapshot, resumed.left), (SNAPSHOT, 70));
 }

@@ -28,7 +28,7 @@ enum Outcome {
 }
 
 impl Peering {
-    /// Asks for scores and lists that are lacking here until nobody listens.
+    /// Asks for snapshots, scores and lists that are lacking here until nobody listens.
     pub async fn pull_what_lacks(self: Arc<Self>, engine: std::sync::Weak<Engine>) {
         loop {
             tokio::time::sleep(PERIOD).await;
@@ -37,6 +37,11 @@ impl Peering {
                 continue;
             }
             for dataset in engine.datasets() {
+                for (job, lack) in dataset.jobs().without_snapshots() {
+                    if self.pull_snapshot(&dataset, &lack.fingerprint.to_le_bytes()).await.is_some() {
+                        self.consult(&dataset, &job).await;
+                    }
+                }
                 for job in dataset.jobs().without_scores() {
                     self.pull(&dataset, &job).await;
                 }

@@ -279,6 +279,7 @@ pub(in crate::rest) async fn resume(
     let (dataset, job) = consulted(&app, path).await?;
     let Query(Ranks { world, rank, attempt, nonce }) = ranks?;
     let start = Start { attempt, nonce };
+    app.info.state.prepare_resume(&dataset, &checkpoint).await;
     let resumed =
         aside(move || dataset.jobs().resume(Resume { job, rank, world, start, checkpoint: &checkpoint, ids: None }))
             .await?;
