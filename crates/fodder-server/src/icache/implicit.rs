@@ -1,7 +1,9 @@
 //! The jobs that stand for iCache's clients. Their requests do not say which job they come from, so all of them are one
-//! job of the dataset, `icache`, and those who take any sample another one, `icache-any`. Nothing is decided here: what
-//! answers is the business of the dataset's jobs.
+//! job of the dataset, `icache`, and those who take any sample another one, `icache-any`; in a cluster they are the same two
+//! at every node, so that clients at different nodes share importance and epochs. Nothing is decided here: what answers is
+//! the business of the dataset's jobs.
 
+use crate::state::NodeState;
 use fodder_core::{
     Dataset, Error, Result,
     id::SnapshotId,
@@ -17,6 +19,8 @@ const SAMPLER_MODE: Mode = Mode::Approx(Approximation { max_fraction: 1.0, same_
 /// Who takes any sample: each once an epoch, cached ones first, as Quiver's clients expect.
 const ANY: &str = "icache-any";
 const ANY_MODE: Mode = Mode::Reorder { window: u32::MAX };
+/// Every node plans an epoch alike.
+const ANY_ORDER: Order = Order::Seed(0x1CAC_4E00_0A11);
 
 /// How often an epoch that others end at the same moment is tried anew.
 const TURNS: usize = 8;
@@ -27,7 +31,7 @@ pub(super) fn introduction(name: String, mode: Mode, lease: Option<Duration>) ->
 }
 
 /// Where the takers of any sample stand.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
     job: JobId,
     epoch: u64,
@@ -38,87 +42,133 @@ struct Turn {
 #[derive(Debug, Default)]
 pub(super) struct Implicit {
     any: Mutex<Option<Turn>>,
+    /// The epoch in which this node's clients are who ask by number. Those of other nodes may be ahead.
+    sampled: Mutex<Option<u64>>,
 }
 
 impl Implicit {
     /// What answers a sample that was asked for by its number; another one only if it is `replaceable`.
-    pub(super) fn ask(&self, dataset: &Arc<Dataset>, id: u32, replaceable: bool) -> Result<(SnapshotId, Served)> {
-        self.sampling(dataset, |jobs, job| jobs.ask(job, id, replaceable))
+    pub(super) async fn ask(
+        &self,
+        state: &NodeState,
+        dataset: &Arc<Dataset>,
+        id: u32,
+        replaceable: bool,
+    ) -> Result<(SnapshotId, Served)> {
+        let job = self.sampler(state, dataset).await?;
+        dataset.jobs().ask(job, id, replaceable)
     }
 
     /// Losses of samples.
-    pub(super) fn report(&self, dataset: &Arc<Dataset>, ids: &[u32], values: &[f32]) -> Result<()> {
-        self.sampling(dataset, |jobs, job| jobs.report_scores(job, Scores::Sparse { ids, values }))
+    pub(super) async fn report(
+        &self,
+        state: &NodeState,
+        dataset: &Arc<Dataset>,
+        ids: &[u32],
+        values: &[f32],
+    ) -> Result<()> {
+        let job = self.sampler(state, dataset).await?;
+        dataset.jobs().report_scores(job, Scores::Sparse { ids, values })
     }
 
-    /// The epoch is over: what was reported takes effect, and every sample may be taken again.
-    pub(super) fn end_epoch(&self, dataset: &Arc<Dataset>) -> Result<()> {
-        self.sampling(dataset, |jobs, job| {
-            let epoch = jobs.status_of(job)?.epoch.map_or(0, |epoch| epoch.saturating_add(1));
-            jobs.begin(job, 0, epoch, unplanned())?;
-            jobs.apply_scores(job)
-        })?;
-        let mut any = self.any.lock();
-        if let Some(Turn { job, epoch, .. }) = *any {
-            *any = begin(&dataset.jobs(), job, epoch.saturating_add(1)).ok();
+    /// The epoch is over: what was reported takes effect, and every sample may be taken again. Where clients of another node
+    /// have said so before, those of this one are in the epoch that they have begun.
+    pub(super) async fn end_epoch(&self, state: &NodeState, dataset: &Arc<Dataset>) -> Result<()> {
+        let job = self.sampler(state, dataset).await?;
+        state.consult(dataset, SAMPLER).await;
+        // Its id is another one where nodes had begun otherwise.
+        let jobs = dataset.jobs();
+        let job = jobs.find(SAMPLER).unwrap_or(job);
+        let next = {
+            let mut sampled = self.sampled.lock();
+            let next = sampled.map_or(1, |epoch| epoch.saturating_add(1));
+            *sampled.insert(next)
+        };
+        let newest = jobs.status_of(job)?.epoch.unwrap_or(0);
+        jobs.begin(job, 0, next.max(newest), unplanned())?;
+        jobs.apply_scores(job)?;
+        let taken = *self.any.lock();
+        if let Some(turn) = taken {
+            state.consult(dataset, ANY).await;
+            self.enter(&jobs, Some(turn), Some(turn.epoch))?;
+            state.consult(dataset, ANY).await;
         }
+        // The others hear of it before the client goes on.
+        state.consult(dataset, SAMPLER).await;
         Ok(())
     }
 
     /// Any sample that was not taken in this epoch; None if the dataset has none.
-    pub(super) fn any(&self, dataset: &Arc<Dataset>) -> Result<Option<(SnapshotId, Served)>> {
+    pub(super) async fn any(&self, state: &NodeState, dataset: &Arc<Dataset>) -> Result<Option<(SnapshotId, Served)>> {
         let jobs = dataset.jobs();
         for _ in 0..TURNS {
-            let turn = self.next_turn(&jobs)?;
+            let Some(turn) = self.next_turn() else {
+                state.consult(dataset, ANY).await;
+                self.enter(&jobs, None, None)?;
+                continue;
+            };
             let Turn { job, epoch, number } = turn;
             let request = BatchRequest { job, epoch, rank: 0, number, count: 1 };
             let batch = futures::FutureExt::now_or_never(jobs.next_batch(request));
             let batch = batch.unwrap_or_else(|| Err(Error::Unavailable("the node is busy: ask again".into())));
-            match batch {
+            let over = match batch {
                 Ok(batch) => {
                     if let Some(served) = batch.items.first() {
                         jobs.acknowledge(job, epoch, 0, number)?;
                         return Ok(Some((batch.snapshot, *served)));
                     }
-                    if number == 0 {
+                    if dataset.snapshot().is_empty() {
                         return Ok(None);
                     }
-                    self.turn_over(turn, || begin(&jobs, job, epoch.saturating_add(1)).ok());
+                    Some(epoch)
                 }
-                // It was forgotten, or its epoch was ended by others.
-                Err(Error::NotFound(_)) => self.turn_over(turn, || None),
+                // It was forgotten, or its epoch was ended by others, here or at another node.
+                Err(Error::NotFound(_) | Error::Conflict(_)) => None,
                 Err(error) => return Err(error),
-            }
+            };
+            state.consult(dataset, ANY).await;
+            self.enter(&jobs, Some(turn), over)?;
         }
         Err(Error::Unavailable("epochs end faster than samples are taken: ask again".into()))
     }
 
-    fn next_turn(&self, jobs: &Jobs<'_>) -> Result<Turn> {
+    fn next_turn(&self) -> Option<Turn> {
         let mut any = self.any.lock();
-        let turn = match *any {
-            Some(turn) => turn,
-            None => {
-                let job = jobs.introduce(introduction(ANY.into(), ANY_MODE, None))?;
-                let epoch = jobs.status_of(job)?.epoch.map_or(0, |epoch| epoch.saturating_add(1));
-                begin(jobs, job, epoch)?
-            }
-        };
+        let turn = (*any)?;
         *any = Some(Turn { number: turn.number + 1, ..turn });
-        Ok(turn)
+        Some(turn)
     }
 
-    /// Goes on elsewhere, unless somebody else already has.
-    fn turn_over(&self, before: Turn, next: impl FnOnce() -> Option<Turn>) {
+    /// Goes on in the newest epoch, or in the one behind that which is over; unless somebody else already has.
+    fn enter(&self, jobs: &Jobs<'_>, before: Option<Turn>, over: Option<u64>) -> Result<()> {
         let mut any = self.any.lock();
-        if any.is_some_and(|now| (now.job, now.epoch) == (before.job, before.epoch)) {
-            *any = next();
+        let stand = |turn: Option<Turn>| turn.map(|turn| (turn.job, turn.epoch));
+        if stand(*any) != stand(before) {
+            return Ok(());
         }
+        *any = None;
+        let job = jobs.introduce(introduction(ANY.into(), ANY_MODE, None))?;
+        let newest = jobs.status_of(job)?.epoch;
+        let epoch = over.map_or(0, |over| over.saturating_add(1)).max(newest.unwrap_or(0));
+        let begun = match begin(jobs, job, epoch) {
+            // Somebody plans otherwise, as former versions do.
+            Err(Error::Conflict(_)) => begin(jobs, job, epoch.saturating_add(1)),
+            begun => begun,
+        };
+        *any = Some(begun?);
+        Ok(())
     }
 
-    /// Acts for the job of those who ask by number, which is introduced at its first request and after it was forgotten.
-    fn sampling<T>(&self, dataset: &Arc<Dataset>, act: impl FnOnce(&Jobs<'_>, JobId) -> Result<T>) -> Result<T> {
+    /// The job of those who ask by number, which is introduced at its first request and after it was forgotten. Other nodes
+    /// may know it, and what is important to it.
+    async fn sampler(&self, state: &NodeState, dataset: &Arc<Dataset>) -> Result<JobId> {
         let jobs = dataset.jobs();
-        let job = match jobs.find(SAMPLER) {
+        if let Some(job) = jobs.find(SAMPLER).filter(|_| self.sampled.lock().is_some()) {
+            return Ok(job);
+        }
+        state.consult(dataset, SAMPLER).await;
+        let known = jobs.find(SAMPLER);
+        let job = match known {
             Some(job) => job,
             None => {
                 let job = jobs.introduce(introduction(SAMPLER.into(), SAMPLER_MODE, None))?;
@@ -126,7 +176,12 @@ impl Implicit {
                 job
             }
         };
-        act(&jobs, job)
+        let epoch = jobs.status_of(job)?.epoch.unwrap_or(0);
+        let mut sampled = self.sampled.lock();
+        if sampled.is_none() || known.is_none() {
+            *sampled = Some(epoch);
+        }
+        Ok(job)
     }
 }
 
@@ -136,6 +191,6 @@ fn unplanned() -> Order {
 }
 
 fn begin(jobs: &Jobs<'_>, job: JobId, epoch: u64) -> Result<Turn> {
-    jobs.begin(job, 0, epoch, Order::Seed(job.0))?;
+    jobs.begin(job, 0, epoch, ANY_ORDER)?;
     Ok(Turn { job, epoch, number: 0 })
 }

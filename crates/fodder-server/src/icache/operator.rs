@@ -83,14 +83,14 @@ impl Door {
             },
             OpType::ReadimgByidxT => match importance::flagged(&request.imgidx_t, count) {
                 Ok((id, important)) => {
-                    let answer = self.icache().implicit.ask(&dataset, id, !important)?;
+                    let answer = self.icache().implicit.ask(&self.info.state, &dataset, id, !important).await?;
                     self.answer(&dataset, answer, "readimg_byidx_t").await
                 }
                 Err(reason) => Ok(nothing(reason)),
             },
-            OpType::UpdateIvpersample => self.take_losses(&dataset, &request.kvlist_json, count),
+            OpType::UpdateIvpersample => self.take_losses(&dataset, &request.kvlist_json, count).await,
             OpType::RefreshServerIvpsample => {
-                self.icache().implicit.end_epoch(&dataset)?;
+                self.icache().implicit.end_epoch(&self.info.state, &dataset).await?;
                 self.icache().epochs.fetch_add(1, Ordering::Relaxed);
                 Ok(says("refresh_server_ivpsample: accepted".into()))
             }
@@ -108,13 +108,13 @@ impl Door {
         DcReply { cache_size: signed(cache_size), nsamples: signed(dataset.items), ..says("get_cache_info".into()) }
     }
 
-    fn take_losses(&self, dataset: &Arc<Dataset>, json: &str, count: u64) -> Result<DcReply> {
+    async fn take_losses(&self, dataset: &Arc<Dataset>, json: &str, count: u64) -> Result<DcReply> {
         let refused = |reason: String| Ok(says(format!("update_ivpersample: refused: {reason}")));
         let (ids, losses) = match importance::losses(json, count) {
             Ok(losses) => losses,
             Err(reason) => return refused(reason),
         };
-        match self.icache().implicit.report(dataset, &ids, &losses) {
+        match self.icache().implicit.report(&self.info.state, dataset, &ids, &losses).await {
             Ok(()) => {
                 self.icache().losses.fetch_add(losses.len() as u64, Ordering::Relaxed);
                 Ok(says(format!("update_ivpersample: accepted {} losses", losses.len())))
@@ -125,7 +125,7 @@ impl Door {
     }
 
     async fn any(&self, dataset: &Arc<Dataset>) -> Result<DcReply> {
-        match self.icache().implicit.any(dataset)? {
+        match self.icache().implicit.any(&self.info.state, dataset).await? {
             Some(answer) => self.answer(dataset, answer, "readimg_byidx").await,
             None => Ok(nothing("the dataset has no sample".into())),
         }

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod change;
+mod icache;
 mod job;
 mod liar;
 mod list;
