@@ -4,6 +4,7 @@
 //! the snapshot that each answer names. Nothing here knows a wire format.
 
 mod embedding;
+mod given;
 mod likeness;
 mod look;
 mod low;
@@ -17,6 +18,7 @@ mod state;
 mod tend;
 mod word;
 
+pub use given::Reported;
 pub(super) use notice::{Note, Notices};
 pub(super) use prefetch::Prefetcher;
 pub(super) use state::State;

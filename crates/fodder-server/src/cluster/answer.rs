@@ -25,6 +25,9 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
         }
         peer_message::Message::ScoresFrom(asked) => peer_reply::Reply::ScoresPage(job::lack::answer(engine, &asked)?),
         peer_message::Message::ListFrom(asked) => peer_reply::Reply::ListPage(job::list::answer(engine, &asked)?),
+        peer_message::Message::EmbeddingsFrom(asked) => {
+            peer_reply::Reply::EmbeddingsPage(job::embedding::answer_from(engine, &asked)?)
+        }
         peer_message::Message::SnapshotFrom(asked) => {
             peer_reply::Reply::SnapshotPage(snapshot::answer(engine, asked).await?)
         }

@@ -111,6 +111,31 @@ async fn a_node_that_joins_later_has_the_scores_that_were_reported_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_joins_later_has_the_embeddings_that_were_reported_before() {
+    let world = World { policy: Policy::Semantic, ..World::new(ITEMS, BYTES).await };
+    let first = world.node(1, 1 << 30).await;
+    let mut rank = Rank::new(&first, 0, 1).await;
+    rank.begin(0).await;
+    let ids: Arc<[u32]> = (0..ITEMS as u32).collect();
+    // So long that it takes several pages.
+    let values: Arc<[f32]> = ids.iter().flat_map(|id| (0..2048).map(move |at| (id % (at + 2)) as f32)).collect();
+    rank.job.report_embeddings(2048, ids, values).await.unwrap();
+    rank.begin(1).await;
+    let second = world.node(2, 1 << 30).await;
+    introduce(&[&first, &second]).await;
+    // Nothing is reported any more, and no epoch ends.
+    let applied = |one: &One| one.dataset.jobs().likenesses_applied() > 0;
+    until("neighbours to be looked for at both", || applied(&first) && applied(&second)).await;
+    let told = |one: &One| {
+        let all = one.dataset.jobs().embeddings_of("train").unwrap();
+        let page = all.page(0, usize::MAX).0;
+        (page.ids.to_vec(), page.values.to_vec())
+    };
+    assert!(told(&first) == told(&second));
+    join_all([first, second].into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn embeddings_that_are_reported_at_one_node_change_what_another_keeps() {
     let world = World { policy: Policy::Semantic, ..World::new(ITEMS, BYTES).await };
     let nodes = world.nodes(2, 1 << 30).await;

@@ -7,7 +7,7 @@ use super::Embeddings;
 use crate::{Error, Result, id::SnapshotId};
 use fodder_policy::job::JobId;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 /// The most bytes of embeddings a dataset holds: four million of 64 numbers.
 const MAX_BYTES: usize = 1 << 30;
@@ -34,6 +34,8 @@ pub(super) struct Collected {
     fresh: bool,
     /// It is time to.
     due: bool,
+    /// The jobs whose embeddings other nodes were asked for.
+    asked: BTreeSet<String>,
 }
 
 impl Points {
@@ -46,6 +48,13 @@ impl Points {
     pub(super) fn row(&self, row: usize) -> &[f32] {
         let dimension = self.dimension as usize;
         &self.values[row * dimension..(row + 1) * dimension]
+    }
+
+    /// Some of the points.
+    pub(super) fn rows(&self, rows: Range<usize>) -> Embeddings<'_> {
+        let width = self.dimension as usize;
+        let values = &self.values[rows.start * width..rows.end * width];
+        Embeddings { ids: &self.ids[rows], dimension: self.dimension, values }
     }
 
     /// Takes a report that was checked.
@@ -103,6 +112,47 @@ impl Collected {
         points.take(given);
         self.fresh = true;
         Ok(())
+    }
+
+    /// Takes what a job has reported elsewhere, as far as nothing newer was reported here.
+    pub(super) fn fill(
+        &mut self,
+        job: JobId,
+        (snapshot, items): (SnapshotId, u64),
+        given: Embeddings<'_>,
+        is_here: impl Fn(JobId) -> bool,
+    ) -> Result<()> {
+        check(items, given)?;
+        let is_of_job = self.points.job == Some(job);
+        if is_of_job && self.points.snapshot != Some(snapshot) {
+            return Ok(());
+        }
+        let width = given.dimension as usize;
+        let rows = given.ids.iter().zip(given.values.chunks_exact(width));
+        let is_lacking = |id: &u32| !is_of_job || !self.points.rows.contains_key(id);
+        let lacking: Vec<_> = rows.filter(|(id, _)| is_lacking(id)).collect();
+        let ids: Vec<u32> = lacking.iter().map(|(id, _)| **id).collect();
+        let values: Vec<f32> = lacking.iter().flat_map(|(_, point)| point.iter().copied()).collect();
+        match ids.is_empty() {
+            true => Ok(()),
+            false => self.report(job, (snapshot, items), Embeddings { ids: &ids, values: &values, ..given }, is_here),
+        }
+    }
+
+    /// What a job has reported, if it is this one's.
+    pub(super) fn points_of(&self, job: JobId) -> Option<Arc<Points>> {
+        (self.points.job == Some(job)).then(|| Arc::clone(&self.points))
+    }
+
+    /// Whether others are to be asked for what a job has reported before this node was there: each is asked for once.
+    pub(super) fn is_to_be_asked(&self, job: &str) -> bool {
+        !self.asked.contains(job)
+    }
+
+    /// Others were asked. Of the jobs only those that are `here` are remembered.
+    pub(super) fn was_asked(&mut self, job: &str, here: &[String]) {
+        self.asked.retain(|name| here.contains(name));
+        self.asked.insert(job.to_owned());
     }
 
     /// What was reported so far is to take effect.
@@ -178,6 +228,26 @@ mod tests {
         let error = collected.report(JobId(2), SNAPSHOT, points(&[1], 2, &[1.0, 2.0]), HERE).unwrap_err();
         assert!(matches!(error, Error::Conflict(_)), "{error}");
         assert_eq!(collected.points.ids, [3]);
+    }
+
+    #[test]
+    fn what_was_reported_elsewhere_fills_only_what_is_lacking() {
+        let mut collected = Collected::default();
+        collected.fill(JobId(1), SNAPSHOT, points(&[3, 4], 1, &[1.0, 2.0]), HERE).unwrap();
+        collected.report(JobId(1), SNAPSHOT, points(&[4], 1, &[7.0]), HERE).unwrap();
+        collected.fill(JobId(1), SNAPSHOT, points(&[4, 5], 1, &[2.0, 8.0]), HERE).unwrap();
+        collected.fill(JobId(1), (SnapshotId([2; 16]), 10), points(&[6], 1, &[2.0]), HERE).unwrap();
+        assert!(collected.fill(JobId(1), SNAPSHOT, points(&[10], 1, &[2.0]), HERE).is_err());
+        assert!(collected.fill(JobId(2), SNAPSHOT, points(&[6], 1, &[2.0]), HERE).is_err());
+        let all = collected.points_of(JobId(1)).unwrap();
+        assert_eq!((all.rows(0..3).ids, all.rows(0..3).values), (&[3, 4, 5][..], &[1.0, 7.0, 8.0][..]));
+        assert_eq!((all.rows(1..2).ids, all.rows(1..2).values), (&[4][..], &[7.0][..]));
+        assert!(collected.points_of(JobId(2)).is_none());
+        assert!(collected.is_to_be_asked("a"));
+        collected.was_asked("a", &["a".into(), "b".into()]);
+        assert!(!collected.is_to_be_asked("a") && collected.is_to_be_asked("b"));
+        collected.was_asked("b", &["b".into()]);
+        assert!(collected.is_to_be_asked("a"), "one that is gone may come back");
     }
 
     #[test]

@@ -197,6 +197,11 @@ impl Inner {
         self.snapshots().into_iter().find(|snapshot| fingerprint(snapshot) == name)
     }
 
+    /// How the jobs are called.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.members.iter().filter_map(|job| self.machine.name_of(*job)).map(Into::into).collect()
+    }
+
     /// Whether a job is here.
     pub(super) fn has(&self, job: JobId) -> bool {
         self.members.contains(&job)

@@ -86,13 +86,8 @@ impl Jobs<'_> {
     /// Another node passes on embeddings that were reported to it; those of a job or a snapshot that is not here are not taken,
     /// nor any where no policy heeds them.
     pub fn heed_embeddings(&self, name: &str, on: PlanSnapshot, embeddings: Embeddings<'_>) -> Result<()> {
-        let (job, snapshot) = {
-            let inner = self.dataset.jobs.lock();
-            let Some(job) = inner.machine.find(name) else { return Ok(()) };
-            (job, inner.snapshot_now(job))
-        };
-        let is_of_use = self.dataset.stocks.iter().any(|(_, stock)| stock.heeds_neighbours());
-        if !is_of_use || seen_by_plans(&snapshot) != on {
+        let Some((job, snapshot)) = self.job_and_snapshot(name) else { return Ok(()) };
+        if !self.heeds_embeddings() || seen_by_plans(&snapshot) != on {
             return Ok(());
         }
         self.collect(job, &snapshot, embeddings)

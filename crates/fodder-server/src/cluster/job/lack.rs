@@ -28,7 +28,7 @@ enum Outcome {
 }
 
 impl Peering {
-    /// Asks for snapshots, scores and lists that are lacking here until nobody listens.
+    /// Asks for snapshots, scores, embeddings and lists that are lacking here until nobody listens.
     pub async fn pull_what_lacks(self: Arc<Self>, engine: std::sync::Weak<Engine>) {
         loop {
             tokio::time::sleep(PERIOD).await;
@@ -44,6 +44,9 @@ impl Peering {
                 }
                 for job in dataset.jobs().without_scores() {
                     self.pull(&dataset, &job).await;
+                }
+                for job in dataset.jobs().without_embeddings() {
+                    self.pull_embeddings(&dataset, &job).await;
                 }
                 for lack in dataset.jobs().without_lists() {
                     self.pull_list(&dataset, lack).await;
