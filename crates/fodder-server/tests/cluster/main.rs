@@ -7,6 +7,7 @@ mod icache;
 mod job;
 mod liar;
 mod list;
+mod older;
 mod score;
 mod settle;
 mod share;
