@@ -8,7 +8,7 @@ use crate::{
     program::Node,
 };
 use anyhow::Result;
-use std::{fs, path::Path, time::Instant};
+use std::{fs, path::Path, thread, time::Instant};
 
 /// Below what disks write.
 const BANDWIDTH_MB: f64 = 150.0;
@@ -20,7 +20,7 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let (shards, shard_mib) = (setting.choose(8, 2), setting.choose(128, 16));
     write_large(&data, shards, shard_mib)?;
     let place = Place { workspace: workspace.path(), bytes: (shards * shard_mib) as f64 * f64::from(1 << 20) };
-    let (mut limited, mut far, mut filled) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut limited, mut far, mut filled, mut beside) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..setting.choose(4, 1) {
         limited.push(place.read(&format!("throttled:latency=20ms,bandwidth={BANDWIDTH_MB}MB/s:{}", data.display()))?);
         let origin = format!("throttled:latency=20ms:{}", data.display());
@@ -32,12 +32,14 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
                 far.push(place.read(&origin)?);
             }
         }
+        beside.push(place.fill_beside_reader(&origin, &data)?);
     }
     let what = format!("{shards} × {shard_mib} MiB in order, 1 reader, 20 ms away");
     let bandwidth = vec![BANDWIDTH_MB; limited.len()];
     Ok(vec![
         Line::of_rounds(&what, "MB/s", &limited, "the origin's bandwidth", &bandwidth, Target::AtLeast(0.9)),
         Line::of_rounds(&what, "MB/s", &far, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
+        Line::of_rounds(&what, "MB/s", &far, "fodder warm, and as much read natively meanwhile", &beside, Target::Context),
     ])
 }
 
@@ -60,10 +62,24 @@ impl Place<'_> {
 
     /// Brings everything into an empty cache; MB/s.
     fn fill(&self, origin: &str) -> Result<f64> {
+        self.fill_while(origin, || Ok(()))
+    }
+
+    /// The same while somebody reads as many bytes that no mount stands before: the most that a mount could reach on a
+    /// machine that has no more processors than both of them need.
+    fn fill_beside_reader(&self, origin: &str, data: &Path) -> Result<f64> {
+        self.fill_while(origin, || read_all(data, 1).map(drop))
+    }
+
+    fn fill_while(&self, origin: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<f64> {
         let cache = self.workspace.join("cache");
         let node = Node::start(origin, &cache, 8 << 30, &[])?;
         let began = Instant::now();
-        node.warm()?;
+        thread::scope(|scope| {
+            let filling = scope.spawn(|| node.warm());
+            meanwhile()?;
+            filling.join().expect("a warm-up does not panic")
+        })?;
         let speed = self.bytes / began.elapsed().as_secs_f64() / 1e6;
         drop(node);
         fs::remove_dir_all(cache)?;

@@ -126,10 +126,13 @@ fn sees(node: &Joined) -> usize {
     node.membership.members().borrow().all().iter().filter(|seen| !seen.unreachable).count()
 }
 
-/// What this process has computed so far.
+/// What the threads of this process have computed so far, sharper than by the clock's ticks: ten nodes compute for two
+/// hundredths of a second while they are watched.
 fn cpu_seconds() -> Result<f64> {
-    let text = fs::read_to_string("/proc/self/stat")?;
-    let fields = text.rsplit_once(')').context("a name in parentheses")?.1;
-    let ticks: Vec<f64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(ticks.iter().sum::<f64>() / rustix::param::clock_ticks_per_second() as f64)
+    let of_thread = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat"))?;
+        let nanoseconds = text.split_whitespace().next().context("a number")?;
+        anyhow::Ok(nanoseconds.parse::<f64>()? / 1e9)
+    };
+    fs::read_dir("/proc/self/task")?.map(|thread| of_thread(thread?)).sum()
 }
