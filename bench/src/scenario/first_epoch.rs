@@ -39,7 +39,14 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     Ok(vec![
         Line::of_rounds(&what, "MB/s", &limited, "the origin's bandwidth", &bandwidth, Target::AtLeast(0.9)),
         Line::of_rounds(&what, "MB/s", &far, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
-        Line::of_rounds(&what, "MB/s", &far, "fodder warm, and as much read natively meanwhile", &beside, Target::Context),
+        Line::of_rounds(
+            &what,
+            "MB/s",
+            &far,
+            "fodder warm, and as much read natively meanwhile",
+            &beside,
+            Target::Context,
+        ),
     ])
 }
 

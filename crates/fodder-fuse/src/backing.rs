@@ -24,6 +24,9 @@ const MEMORY_BYTES: u64 = 256 << 20;
 /// A pooled file that nobody opened for so long is given back.
 const UNUSED: Duration = Duration::from_secs(600);
 
+/// In so many sweeps all files of a full pool are looked at; those of one that has few, in each.
+const SWEEPS: usize = 8;
+
 /// The kernel's side of passthrough.
 pub(crate) trait Registrar: Send + Sync + std::fmt::Debug {
     /// Lets the kernel read a file; its number for it.
@@ -100,6 +103,8 @@ pub(crate) struct Pool {
     /// Seconds since then when the pool was last swept, which is near enough for every open.
     clock_s: AtomicU64,
     memory: Arc<AtomicU64>,
+    /// Where the next sweep begins.
+    next_part: AtomicUsize,
 }
 
 impl Pool {
@@ -113,6 +118,7 @@ impl Pool {
             began: Instant::now(),
             clock_s: AtomicU64::new(0),
             memory: Arc::default(),
+            next_part: AtomicUsize::new(0),
         }
     }
 
@@ -156,21 +162,24 @@ impl Pool {
         Ok(Arc::new(self.backing(Content::Own(file), Some(room))))
     }
 
-    /// Gives back what the node evicted, so that its space becomes free, and what nobody used for long.
+    /// Gives back what the node evicted, so that its space becomes free, and what nobody used for long. Looks at some of the
+    /// files, others each time, and goes on while it finds such: a look at every file each second would never be idle.
     pub(crate) fn sweep(&self) {
         let now_s = self.began.elapsed().as_secs();
         self.clock_s.store(now_s, Ordering::Relaxed);
-        // The files are looked at without holding up those who open some.
-        let mut all: Vec<(u64, Arc<Backing>)> = Vec::with_capacity(self.len());
-        for kept in self.kept.each() {
-            all.extend(kept.iter().map(|(ino, backing)| (*ino, Arc::clone(backing))));
-        }
         let unused =
             |backing: &Backing| now_s.saturating_sub(backing.used_s.load(Ordering::Relaxed)) > UNUSED.as_secs();
-        for (ino, backing) in all {
-            if backing.is_unlinked() || unused(&backing) {
-                let removed = self.kept.lock(ino).remove(&ino);
-                self.count.fetch_sub(usize::from(removed.is_some()), Ordering::Relaxed);
+        let mut looked_at = 0;
+        for _ in 0..Sharded::<()>::parts() {
+            let part = self.next_part.fetch_add(1, Ordering::Relaxed);
+            // The files are looked at without holding up those who open some.
+            let kept: Vec<_> = self.kept.part(part).iter().map(|(ino, kept)| (*ino, Arc::clone(kept))).collect();
+            let gone = kept.iter().filter(|(_, backing)| backing.is_unlinked() || unused(backing));
+            let given_back = gone.filter_map(|(ino, _)| self.kept.lock(*ino).remove(ino)).count();
+            self.count.fetch_sub(given_back, Ordering::Relaxed);
+            looked_at += kept.len();
+            if looked_at * SWEEPS >= self.capacity && given_back == 0 {
+                return;
             }
         }
     }
@@ -226,9 +235,23 @@ mod tests {
         drop(third);
         assert_eq!(ids.open(), 2);
         // A temporary file has no name, as one that the node evicted.
-        pool.sweep();
+        (0..SWEEPS).for_each(|_| pool.sweep());
         assert!(pool.get(2).is_none() && pool.get(1).is_some());
         assert_eq!(ids.open(), 1);
+    }
+
+    #[test]
+    fn a_sweep_looks_at_some_of_many_files_and_goes_on_where_many_were_evicted() {
+        const FILES: u64 = 256;
+        let pool = Pool::new(FILES as usize, Arc::new(Ids::default()));
+        let linked = tempfile::NamedTempFile::new().unwrap();
+        (0..FILES).for_each(|ino| drop(pool.put(ino, Content::Own(linked.reopen().unwrap()))));
+        pool.sweep();
+        let parts = pool.next_part.load(Ordering::Relaxed);
+        assert!(parts < Sharded::<()>::parts() / 2, "{parts} parts were looked at for an eighth of the files");
+        linked.close().unwrap();
+        pool.sweep();
+        assert_eq!(pool.len(), 0);
     }
 
     #[test]

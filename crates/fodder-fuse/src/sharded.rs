@@ -35,6 +35,11 @@ impl<T> Sharded<T> {
         self.0[part as usize].0.lock()
     }
 
+    /// A part by its place among all, counted on from the first behind the last.
+    pub(crate) fn part(&self, place: usize) -> MutexGuard<'_, T> {
+        self.0[place % PARTS].0.lock()
+    }
+
     /// All parts, one after the other: what is in one may change while another is looked at.
     pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().map(|part| part.0.lock())

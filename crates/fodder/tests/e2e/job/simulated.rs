@@ -33,8 +33,12 @@ impl Quiet {
     /// Waits until nothing is on its way.
     fn wait(&self) {
         let started = Instant::now();
-        while self.runtime.block_on(self.client.status()).unwrap().budget_used_bytes > 0 {
-            assert!(started.elapsed() < DEADLINE, "bytes are on their way for ever");
+        loop {
+            let status = self.runtime.block_on(self.client.status()).unwrap();
+            if status.budget_used_bytes == 0 {
+                return;
+            }
+            assert!(started.elapsed() < DEADLINE, "bytes are on their way for ever: {status:?}");
         }
     }
 }
