@@ -1,7 +1,8 @@
 //! Where the items of one answer land: one buffer, used again for every batch, in which items are slices.
 //!
 //! Bytes are received straight behind each other, heads and all, in as few calls as the kernel allows; nothing is
-//! allocated or copied for an item. The buffer grows by what has arrived, never by what a length announces.
+//! allocated or copied for an item. Of an item that comes in several frames the heads between them are received by
+//! themselves and overwritten by what follows. The buffer grows by what has arrived, never by what a length announces.
 
 use super::{BatchHead, ItemHead, Kind, ReplyHead};
 use crate::{Delivery, Error, Result, Source, v1::ErrorCode};
@@ -148,9 +149,14 @@ impl<R: Room> Batch<R> {
             room.copy_from_slice(begun);
             self.filled = begun.len();
         }
-        let mut parsed = 0;
-        let mut open = false;
+        let (mut parsed, mut open) = (0, false);
         while open || count.is_none_or(|count| self.entries.len() < count) {
+            if open {
+                (parsed, open) = self.rest(node, request, parsed)?;
+                if !open {
+                    continue;
+                }
+            }
             let frame = self.frame(node, parsed)?;
             let body = parsed + ReplyHead::BYTES..parsed + ReplyHead::BYTES + frame.body_bytes as usize;
             parsed = body.end;
@@ -193,41 +199,79 @@ impl<R: Room> Batch<R> {
         }
         let failed = frame.status != ErrorCode::Unspecified;
         if open && !failed {
-            let entry = self.entries.last_mut().expect("an open item is in the list");
-            let end = entry.range.end;
+            let end = self.entries.last().expect("an open item is in the list").range.end;
             self.buffer.as_mut().copy_within(data.clone(), end);
-            entry.range.end += data.len();
-            entry.source = std::cmp::max_by_key(entry.source, frame.source, |source| slowness(*source));
-        } else {
-            if open {
-                self.entries.pop();
-            }
-            let label = frame.flags.label.then_some(head.label);
-            let (source, status) = (frame.source, frame.status);
-            self.entries.push(Entry { head, label, source, status, range: data });
+            return self.longer(frame, data.len());
         }
-        let entry = self.entries.last().expect("just put there");
-        let more = frame.flags.more && !failed;
+        if open {
+            self.entries.pop();
+        }
+        let label = frame.flags.label.then_some(head.label);
+        let (source, status) = (frame.source, frame.status);
+        self.entries.push(Entry { head, label, source, status, range: data });
+        if failed { Ok(false) } else { self.longer(frame, 0) }
+    }
+
+    /// So many bytes of a frame are behind those of the last item; true if it goes on in the next.
+    fn longer(&mut self, frame: &ReplyHead, bytes: usize) -> Result<bool> {
+        let entry = self.entries.last_mut().expect("the item is in the list");
+        entry.range.end += bytes;
+        entry.source = std::cmp::max_by_key(entry.source, frame.source, |source| slowness(*source));
         let (have, size) = (entry.range.len() as u64, entry.head.size);
-        if !failed && (have > size || (have < size) != more) {
+        if have > size || (have < size) != frame.flags.more {
             return Err(Error::Internal(format!("the node sent {have} bytes of an item of {size}")));
         }
-        Ok(more)
+        Ok(frame.flags.more)
+    }
+
+    /// Receives the frames that continue the last item, each one's bytes over its heads. Ends behind the item, or where the
+    /// buffer has something else or may get it; whether the item is still to go on.
+    fn rest(&mut self, node: &mut impl Read, request: u32, mut parsed: usize) -> Result<(usize, bool)> {
+        const HEADS_BYTES: usize = ReplyHead::BYTES + ItemHead::BYTES;
+        while self.filled == parsed {
+            let (index, at) = (self.entries.len() - 1, self.range(self.entries.len() - 1).map_or(0, |item| item.end));
+            (parsed, self.filled) = (at, at);
+            self.fill(node, at + ReplyHead::BYTES, at + HEADS_BYTES)?;
+            let frame = self.head(at)?;
+            let is_plain = frame.kind == Kind::Item && frame.request == request && frame.index as usize == index;
+            if !is_plain || frame.status != ErrorCode::Unspecified {
+                break;
+            }
+            self.fill(node, at + HEADS_BYTES, at + HEADS_BYTES)?;
+            let bytes = frame.body_bytes as usize - ItemHead::BYTES;
+            self.filled = at;
+            self.fill(node, at + bytes, at + bytes)?;
+            parsed = self.filled;
+            if !self.longer(&frame, bytes)? {
+                return Ok((parsed, false));
+            }
+        }
+        Ok((parsed, true))
     }
 
     /// The frame that begins at `at`, once all of it is in the buffer.
     fn frame(&mut self, node: &mut impl Read, at: usize) -> Result<ReplyHead> {
-        self.fill(node, at + ReplyHead::BYTES)?;
-        let head = self.buffer.as_ref()[at..at + ReplyHead::BYTES].try_into().expect("a head's bytes");
-        let head = ReplyHead::decode(head).map_err(|bad| Error::Internal(format!("the node sent {bad}")))?;
-        self.fill(node, at + ReplyHead::BYTES + head.body_bytes as usize)?;
+        // What comes first may be of an item that goes on.
+        let most = if at == 0 { ROOM_BYTES } else { usize::MAX };
+        self.fill(node, at + ReplyHead::BYTES, most)?;
+        let head = self.head(at)?;
+        let end = at + ReplyHead::BYTES + head.body_bytes as usize;
+        self.fill(node, end, if head.flags.more { end } else { usize::MAX })?;
         Ok(head)
     }
 
-    fn fill(&mut self, node: &mut impl Read, until: usize) -> Result<()> {
+    /// The head that lies at `at`.
+    fn head(&self, at: usize) -> Result<ReplyHead> {
+        let head = self.buffer.as_ref()[at..at + ReplyHead::BYTES].try_into().expect("a head's bytes");
+        ReplyHead::decode(head).map_err(|bad| Error::Internal(format!("the node sent {bad}")))
+    }
+
+    /// Receives until the buffer is filled up to `until`, and in no case beyond `most`.
+    fn fill(&mut self, node: &mut impl Read, until: usize, most: usize) -> Result<()> {
         while self.filled < until {
             self.make_room()?;
-            let received = node.read(&mut self.buffer.as_mut()[self.filled..]).map_err(super::client::lost)?;
+            let most = most.min(self.buffer.as_ref().len());
+            let received = node.read(&mut self.buffer.as_mut()[self.filled..most]).map_err(super::client::lost)?;
             if received == 0 {
                 return Err(super::client::ended());
             }
@@ -275,35 +319,4 @@ fn strange() -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::{Delivery, frames::Flags};
-    use std::{io::Write, os::unix::net::UnixStream};
-
-    fn frame(request: u32, kind: Kind, body: &[&[u8]]) -> Vec<u8> {
-        let (source, status, body) = (Source::TierMem, ErrorCode::Unspecified, body.concat());
-        let status = if kind == Kind::Error { ErrorCode::Closed } else { status };
-        let body_bytes = body.len() as u32;
-        let head = ReplyHead { body_bytes, request, kind, source, status, flags: Flags::default(), index: 0 };
-        [&head.encode()[..], &body].concat()
-    }
-
-    #[test]
-    fn an_answer_that_comes_with_the_last_words_of_a_node_is_whole_and_the_last() {
-        let head = ItemHead { label: 0, delivery: Delivery::Planned, asked: 4, served: 4, size: 3 };
-        let answer = frame(7, Kind::Item, &[&head.encode(), b"abc"]);
-        let words = frame(0, Kind::Error, &[b"the node closes"]);
-        let received = |surplus: &[u8]| {
-            let (mut node, mut client) = UnixStream::pair().unwrap();
-            node.write_all(&[&answer[..], surplus].concat()).unwrap();
-            let mut batch = Batch::new();
-            let is_last = batch.receive(&[], &mut client, 7, Some(1));
-            is_last.map(|is_last| (is_last.unwrap(), batch.get(0).unwrap().data.unwrap().to_vec()))
-        };
-        for told in 0..=words.len() {
-            assert_eq!(received(&words[..told]).unwrap(), (told > 0, b"abc".to_vec()), "{told} bytes of them");
-        }
-        assert!(received(&answer).is_err(), "nobody asked for that");
-    }
-}
+mod tests;
