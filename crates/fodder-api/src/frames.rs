@@ -28,8 +28,8 @@
 //!  12 LEASE_OBJECT  16 object                                                                  -> LEASE
 //!  13 DESCRIBE 16 object                                                                       -> OBJECT
 //!  14 TOUCH    16 objects ... (at most 4,096)                                                  no reply
-//!  15 GIVE     16 offset u64  24 length u64  32 key [16]  48 flags u8 (1: only what is held, 2: in the owner's place)
-//!              49 zero u8  50 bytes of the name u16  52 dataset utf-8  .. path utf-8           -> COMING ..., PART ...
+//!  15 GIVE     16 offset u64  24 length u64  32 key [16]  48 flags u8 (1: only what is held, 2: in the owner's place, 4: only what
+//!              is at hand)  49 zero u8  50 bytes of the name u16  52 dataset utf-8  .. path utf-8           -> COMING ..., PART ...
 //!  16 MEET     16 nonce [16]                                                                   -> MET
 //!  17 PROVE    16 proof [32]                                                                   -> DONE
 //!  18 TAKE     as GIVE                                                                         -> COMING ..., DONE
@@ -67,7 +67,8 @@
 //! Requests 15 to 19 are what nodes of a cluster say to each other, from version 4 on, TELL from version 5 on. Where the cluster has a token, each
 //! side proves that it knows it before anything is given or answered: a proof is a keyed BLAKE3 hash of `node` or `peer` and both
 //! nonces. A GIVE is answered from the node's tiers, or, if the node owns the bytes, through its own fetch, else with
-//! `NotFound`; COMING is said at once and again while the node waits.
+//! `NotFound`; COMING is said at once and again while the node waits. What is asked for as at hand (from version 7 on) is answered
+//! with `NotFound` instead of COMING: so many such requests may be sent behind each other, and are answered in their order.
 //!
 //! `source` is a number of [`Source`](crate::Source), `delivery` one of [`Delivery`](crate::Delivery), `status` one of
 //! [`ErrorCode`](crate::v1::ErrorCode), `index` the place of the item in the answer. Flags: 1 there is a label; 2 the
@@ -113,13 +114,16 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 6);
+pub const VERSIONS: (u16, u16) = (2, 7);
 
 /// The first version in which nodes give each other bytes.
 pub const GIVES_SINCE: u16 = 4;
 
 /// The first version in which nodes ask each other in words.
 pub const TELLS_SINCE: u16 = 5;
+
+/// The first version in which nodes ask each other for what is at hand.
+pub const HANDS_SINCE: u16 = 7;
 
 /// The first version that shows cache files which may still change.
 pub const VIEWS_SINCE: u16 = 5;

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod ahead;
+mod convoy;
 mod dataset;
 mod demand;
 mod disk;
@@ -27,6 +28,7 @@ mod stock;
 mod view;
 pub mod warm;
 
+pub use convoy::Convoy;
 pub use dataset::Dataset;
 pub use fodder_policy::advise::{Advice, Limit, Row as AdviceRow};
 pub use fodder_policy::readahead::Pattern;

@@ -1,10 +1,11 @@
 //! The framed door: a thread for each connection with blocking I/O, so that a warm item never changes thread.
 //!
-//! `connection` speaks the protocol over a `line`, `job` gives jobs their batches, `give` other nodes their bytes, `tell`
+//! `connection` speaks the protocol over a `line` and has an `inbox`, `job` gives jobs their batches, `give` other nodes their bytes, `tell`
 //! answers them in words, `output` is what is about to be sent, `lease` the cache files a client holds, `view` those it is shown.
 
 mod connection;
 mod give;
+mod inbox;
 mod job;
 mod lease;
 mod line;

@@ -14,7 +14,7 @@ use fodder_api::Delivery;
 use fodder_core::{
     Dataset, Error, Result,
     catalog::Snapshot,
-    engine::{Reader, Reply, Source},
+    engine::{Convoy, Reader, Reply, Source},
 };
 use fodder_policy::serving::Served;
 use futures::{
@@ -22,13 +22,14 @@ use futures::{
     future::BoxFuture,
     stream::{BoxStream, FuturesOrdered},
 };
-use std::sync::Arc;
+use std::{future::poll_fn, sync::Arc};
 
-/// Reads under way at a time.
-const MAX_FLIGHTS: usize = 64;
+/// Reads under way at a time: when fewer than the first are, so many more are sent off that it is the second. So several go
+/// together, and a peer is asked for them at once.
+const FLIGHTS: (usize, usize) = (64, 96);
 
-/// Bytes under way at a time.
-const MAX_FLIGHT_BYTES: u64 = 16 << 20;
+/// Bytes under way at a time, in the same way.
+const FLIGHT_BYTES: (u64, u64) = (14 << 20, 16 << 20);
 
 /// Items of more bytes come in several parts.
 const LARGE_BYTES: u64 = 1 << 20;
@@ -109,6 +110,8 @@ pub(crate) struct Items {
     stream: Option<(Part, BoxStream<'static, Result<Reply>>)>,
     /// Who waits for them.
     reader: Arc<Reader>,
+    /// What is sent off together.
+    convoy: Arc<Convoy>,
     /// An item was not warm: it and those behind it are sent off.
     due: bool,
     /// Hits in a row among those sent off.
@@ -129,6 +132,7 @@ impl Items {
             flight_bytes: 0,
             stream: None,
             reader: Arc::default(),
+            convoy: Arc::default(),
             due: false,
             warm_run: 0,
         }
@@ -176,7 +180,12 @@ impl Items {
         if self.stream.is_some() {
             return Some(self.next_of_stream().await);
         }
-        let arrived = self.flights.next().await?;
+        let next = poll_fn(|context| {
+            let next = self.flights.poll_next_unpin(context);
+            self.dataset.depart(&self.convoy);
+            next
+        });
+        let arrived = next.await?;
         self.flight_bytes -= arrived.part.size - arrived.part.offset;
         self.warm_run = match &arrived.reply {
             Ok(Reply { source: Source::Tier(_), .. }) => self.warm_run + 1,
@@ -188,7 +197,10 @@ impl Items {
 
     /// Sends reads off, as far as the bounds allow.
     fn send_off(&mut self) {
-        while self.due && self.stream.is_none() && self.flights.len() < MAX_FLIGHTS {
+        if self.flights.len() >= FLIGHTS.0 || self.flight_bytes >= FLIGHT_BYTES.0 {
+            return;
+        }
+        while self.due && self.stream.is_none() && self.flights.len() < FLIGHTS.1 {
             let (part, place) = match self.look() {
                 None => return,
                 Some(Err((part, error))) => {
@@ -210,13 +222,14 @@ impl Items {
                 }
                 return;
             }
-            if !self.flights.is_empty() && self.flight_bytes + length > MAX_FLIGHT_BYTES {
+            if !self.flights.is_empty() && self.flight_bytes + length > FLIGHT_BYTES.1 {
                 return;
             }
             self.flight_bytes += length;
             let (dataset, reader) = (Arc::clone(&self.dataset), Arc::clone(&self.reader));
-            let flight = async move { Arrived { part, reply: dataset.read_for(reader, place.object, range).await } };
-            self.flights.push_back(flight.boxed());
+            let convoy = Arc::clone(&self.convoy);
+            let read = async move { dataset.read_along(reader, convoy, place.object, range).await };
+            self.flights.push_back(read.map(move |reply| Arrived { part, reply }).boxed());
             self.advance();
         }
     }

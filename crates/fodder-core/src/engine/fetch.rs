@@ -1,4 +1,4 @@
-//! A flight on its way: from the origin to its waiting readers and, where it is wanted, to a tier.
+//! A flight on its way: from a peer or the origin to its waiting readers and, where it is wanted, to a tier.
 
 use super::{
     dataset::Dataset,
@@ -6,7 +6,7 @@ use super::{
     hold::Reason,
     job::Note,
     peer::Supply,
-    segment::{Incoming, Receive},
+    segment::{Incoming, Receive, Segment},
     space::{Place, Room},
 };
 use crate::{
@@ -19,6 +19,7 @@ use bytes::Bytes;
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 
 /// What becomes of each piece of a flight; None for one that is only passed on.
@@ -65,15 +66,19 @@ impl Dataset {
 
     /// Sends a flight on its way. It ends by itself, or when nobody waits for it any more.
     pub(super) fn launch(self: &Arc<Self>, flight: Arc<Flight>, keeps: Keeps, permit: Permit, receive: Receive) {
+        self.fly(Trip::new(self, flight, keeps, permit), receive, Duration::ZERO);
+    }
+
+    /// The same for one that has waited so long for a peer already, in vain.
+    pub(super) fn fly(self: &Arc<Self>, trip: Trip, receive: Receive, waited: Duration) {
         let dataset = Arc::clone(self);
         self.shared.tasks.spawn(async move {
-            let mut ending =
-                Ending { dataset: &dataset, flight: &flight, error: Error::Internal("a fetch failed".into()) };
+            let Trip { flight, keeps, permit, mut ending } = trip;
             let outcome = tokio::select! {
                 biased;
                 () = flight.abandoned.cancelled() => Err(Error::Closed),
                 () = dataset.shared.closing.cancelled() => Err(Error::Closed),
-                outcome = dataset.fetch(&flight, keeps, permit, receive) => outcome,
+                outcome = dataset.fetch(&flight, keeps, permit, receive, waited) => outcome,
             };
             if let Err(error) = outcome {
                 if matches!(error, Error::Stale(_)) {
@@ -90,9 +95,10 @@ impl Dataset {
         mut keeps: Keeps,
         mut permit: Permit,
         receive: Receive,
+        waited: Duration,
     ) -> Result<()> {
         let fetching = self.meter.fetch();
-        let mut supply = Supply::open(self, flight).await?;
+        let mut supply = Supply::open(self, flight, waited).await?;
         fetching.answered();
         for index in 0..flight.len() {
             let range = flight.segment_range(index);
@@ -101,28 +107,38 @@ impl Dataset {
             while !incoming.is_complete() {
                 supply.bring(&mut incoming).await?;
             }
-            let segment = incoming.finish();
-            flight.publish(index, segment.clone());
-            let Some(first) = flight.first_piece else { continue };
-            let piece = PieceId(first.0 + index as u32);
-            let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
-            match keeps.get_mut(index).and_then(Option::take) {
-                None => {}
-                Some(Keep::Stage) => self.staged(piece, landing),
-                Some(Keep::Shelf(level, place)) => {
-                    let dataset = Arc::clone(self);
-                    let keep = move || {
-                        if !dataset.keep(level, piece, &segment, place) {
-                            dataset.stage_instead(level, piece, landing);
-                        }
-                    };
-                    if !self.shared.writes.offer(keep).await {
-                        self.counters.unkept_pieces.fetch_add(1, Relaxed);
+            self.land(flight, index, incoming.finish(), keeps.get_mut(index).and_then(Option::take)).await;
+        }
+        Ok(())
+    }
+
+    /// A segment of a flight is here: for all who wait for it, and to be kept if somebody wants it.
+    pub(super) async fn land(
+        self: &Arc<Self>,
+        flight: &Arc<Flight>,
+        index: usize,
+        segment: Segment,
+        keep: Option<Keep>,
+    ) {
+        flight.publish(index, segment.clone());
+        let Some(first) = flight.first_piece else { return };
+        let piece = PieceId(first.0 + index as u32);
+        let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
+        match keep {
+            None => {}
+            Some(Keep::Stage) => self.staged(piece, landing),
+            Some(Keep::Shelf(level, place)) => {
+                let dataset = Arc::clone(self);
+                let keep = move || {
+                    if !dataset.keep(level, piece, &segment, place) {
+                        dataset.stage_instead(level, piece, landing);
                     }
+                };
+                if !self.shared.writes.offer(keep).await {
+                    self.counters.unkept_pieces.fetch_add(1, Relaxed);
                 }
             }
         }
-        Ok(())
     }
 
     /// A piece has come to the staging area.
@@ -201,16 +217,35 @@ impl Dataset {
     }
 }
 
+/// A flight that is to be flown, and what it takes along.
+#[derive(Debug)]
+pub(super) struct Trip {
+    pub(super) flight: Arc<Flight>,
+    pub(super) keeps: Keeps,
+    /// Pays for all that it brings.
+    pub(super) permit: Permit,
+    ending: Ending,
+}
+
+impl Trip {
+    pub(super) fn new(dataset: &Dataset, flight: Arc<Flight>, keeps: Keeps, permit: Permit) -> Self {
+        let (flights, error) = (Arc::clone(&dataset.flights), Error::Internal("a fetch failed".into()));
+        let ending = Ending { flights, flight: Arc::clone(&flight), error };
+        Self { flight, keeps, permit, ending }
+    }
+}
+
 /// Whatever happens to a fetch, even a panic, its readers are told and the table is clean.
-struct Ending<'a> {
-    dataset: &'a Dataset,
-    flight: &'a Flight,
+#[derive(Debug)]
+struct Ending {
+    flights: Arc<Flights>,
+    flight: Arc<Flight>,
     error: Error,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for Ending {
     fn drop(&mut self) {
-        self.dataset.flights.ended(self.flight);
+        self.flights.ended(&self.flight);
         self.flight.fail(std::mem::replace(&mut self.error, Error::Closed));
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use fodder_policy::job::Scores;
-use std::{fmt, ops::Range, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
 /// What is placed together: neighbouring pieces, so many bytes of an object. Every size of a piece divides it.
 pub const PARCEL_BYTES: u64 = 64 << 20;
@@ -42,6 +42,8 @@ pub struct Wanted {
     pub range: Range<u64>,
     /// They are wanted for another node, which asked this one. Then only what others have in their tiers is of use.
     pub for_peer: bool,
+    /// How long the first who is asked for them was waited for already, in vain.
+    pub waited: Duration,
 }
 
 /// What a node is to a parcel.
@@ -62,12 +64,31 @@ pub trait Given: Send {
     async fn next(&mut self, buffer: &mut [u8]) -> Result<usize>;
 }
 
+/// Several things on their way from one peer, in the order asked.
+#[async_trait]
+pub trait Handed: Send {
+    /// Puts the next of them into `buffer`, which has its length, compared with the sender's checksums. False: the peer does not
+    /// have it at hand, and it is to be asked for by itself. After an error nothing more comes.
+    async fn next(&mut self, buffer: &mut [u8]) -> Result<bool>;
+}
+
 /// The other nodes of a cluster.
 #[async_trait]
 pub trait Peers: fmt::Debug + Send + Sync {
     /// Asks whoever has these bytes or fetches them for all, if that is another node and it can be asked; of what this
     /// node owns, whoever may still have it from before. None: ask the origin.
     async fn read(&self, wanted: Wanted) -> Option<Box<dyn Given>>;
+
+    /// The node that is asked first for these bytes, if it answers and may have them at hand.
+    fn hander(&self, _dataset: &str, _key: FileKey, _offset: u64) -> Option<u128> {
+        None
+    }
+
+    /// Asks one node for several things at once, for as many of them as it has at hand. If they must be asked for one by one,
+    /// says how long this one was waited for in vain.
+    async fn hand(&self, _hander: u128, _wanted: Vec<Wanted>) -> Result<Box<dyn Handed>, Duration> {
+        Err(Duration::ZERO)
+    }
 
     /// What this node is to the bytes of a dataset's object at an offset.
     fn role(&self, dataset: &str, key: FileKey, offset: u64) -> Role;

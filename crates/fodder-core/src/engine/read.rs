@@ -4,12 +4,12 @@ mod stream;
 
 use super::{
     Reply, Source,
+    convoy::Convoy,
     dataset::Dataset,
     flight::{Flight, Leg, Stretch, Waiter},
     hold::Reason,
     meter::Reader,
     peer::PARCEL_BYTES,
-    segment::Receive,
 };
 use crate::{
     Error, Result,
@@ -139,6 +139,28 @@ impl Dataset {
         object: ObjectSlot,
         range: Range<u64>,
     ) -> Result<Reply> {
+        self.read_as(reader, None, object, range).await
+    }
+
+    /// The same for one whose missing items are asked for together: nothing comes before the convoy has
+    /// [departed](Dataset::depart).
+    pub async fn read_along(
+        self: &Arc<Self>,
+        reader: Arc<Reader>,
+        convoy: Arc<Convoy>,
+        object: ObjectSlot,
+        range: Range<u64>,
+    ) -> Result<Reply> {
+        self.read_as(reader, Some(&convoy), object, range).await
+    }
+
+    async fn read_as(
+        self: &Arc<Self>,
+        reader: Arc<Reader>,
+        convoy: Option<&Convoy>,
+        object: ObjectSlot,
+        range: Range<u64>,
+    ) -> Result<Reply> {
         self.check(object, &range)?;
         if range.end - range.start > Self::MAX_READ_BYTES {
             return Err(Error::Invalid(format!(
@@ -150,7 +172,7 @@ impl Dataset {
         let mut waits = Waits { reader, ..Waits::default() };
         let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
         waits.budget = began.elapsed();
-        let parts = self.begin(object, range.clone(), permit, Manner::Plain);
+        let parts = self.begin(object, range.clone(), permit, Manner::Plain, convoy);
         let reply = self.finish(object, range, parts, &mut waits).await;
         self.log_if_slow(object, began.elapsed(), &waits);
         reply
@@ -190,6 +212,7 @@ impl Dataset {
         range: Range<u64>,
         mut permit: Permit,
         manner: Manner,
+        convoy: Option<&Convoy>,
     ) -> VecDeque<Part> {
         let objects = self.objects();
         let piece_bytes = u64::from(objects.piece_bytes());
@@ -218,7 +241,7 @@ impl Dataset {
                     Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
                 }
                 Leg::Joined(waiter, count) if manner.is_for_peer() && waiter.flight.asks_peers() => {
-                    self.pass_by(object, until(count), &mut permit, manner)
+                    self.pass_by(object, until(count), &mut permit, manner, convoy)
                 }
                 Leg::Joined(waiter, count) => {
                     let source = self.joined(stretch.first.0..stretch.first.0 + count, until(count).end);
@@ -227,10 +250,10 @@ impl Dataset {
                 Leg::Claimed(waiter, keeps, count) => {
                     let bytes = waiter.flight.range.end - waiter.flight.range.start;
                     manner.tell(&waiter.flight);
-                    self.launch(Arc::clone(&waiter.flight), keeps, permit.split(bytes), Receive::Gathered);
+                    self.send_off(&waiter.flight, keeps, permit.split(bytes), convoy);
                     Part::Flying { range: until(count), waiter, source: Source::Origin }
                 }
-                Leg::Unwanted(count) => self.pass_by(object, until(count), &mut permit, manner),
+                Leg::Unwanted(count) => self.pass_by(object, until(count), &mut permit, manner, convoy),
             };
             at = match &part {
                 Part::Kept { range, .. } | Part::Flying { range, .. } => range.end,
@@ -241,18 +264,20 @@ impl Dataset {
     }
 
     /// Fetches exactly `range`, past the cache.
-    fn pass_by(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>, permit: &mut Permit, manner: Manner) -> Part {
+    fn pass_by(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        range: Range<u64>,
+        permit: &mut Permit,
+        manner: Manner,
+        convoy: Option<&Convoy>,
+    ) -> Part {
         let piece_bytes = u64::from(self.objects.load().piece_bytes());
         let asks_peers = !manner.is_for_peer() && self.asks_peers(object, range.start);
         let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes, asks_peers);
         if new {
             manner.tell(&waiter.flight);
-            self.launch(
-                Arc::clone(&waiter.flight),
-                Vec::new(),
-                permit.split(range.end - range.start),
-                Receive::Gathered,
-            );
+            self.send_off(&waiter.flight, Vec::new(), permit.split(range.end - range.start), convoy);
         }
         let source = if new { Source::Bypass } else { Source::Joined };
         Part::Flying { range, waiter, source }
@@ -299,9 +324,9 @@ impl Dataset {
                         Err(mut permit) => {
                             losses += 1;
                             let again = if losses > MAX_LOSSES {
-                                VecDeque::from([self.pass_by(object, range, &mut permit, waits.manner)])
+                                VecDeque::from([self.pass_by(object, range, &mut permit, waits.manner, None)])
                             } else {
-                                self.begin(object, range, permit, waits.manner)
+                                self.begin(object, range, permit, waits.manner, None)
                             };
                             again.into_iter().rev().for_each(|part| parts.push_front(part));
                         }

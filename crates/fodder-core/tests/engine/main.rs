@@ -5,6 +5,7 @@ mod advise;
 mod ahead;
 mod alike;
 mod change;
+mod convoy;
 mod fetching;
 mod flights;
 mod jobs;

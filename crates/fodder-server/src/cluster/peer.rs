@@ -5,6 +5,7 @@
 pub(crate) mod breaker;
 mod connection;
 mod given;
+mod handed;
 mod stream;
 
 use super::{peering::Patience, trust::Trust, view::Manner};
@@ -14,8 +15,9 @@ use fodder_api::{
     frames::MAX_REQUEST_BYTES,
     v1::{PeerMessage, PeerReply},
 };
-use fodder_core::engine::peer::Wanted;
+use fodder_core::{Error, engine::peer::Wanted};
 pub(crate) use given::Given;
+pub(crate) use handed::Handed;
 use parking_lot::Mutex;
 use prost::Message;
 use serde::Serialize;
@@ -188,6 +190,20 @@ impl Peer {
         }
     }
 
+    /// It broke off an answer, as an error for whoever waits for that.
+    fn broke_off(&self, failure: &Failure, ways: &Ways) -> Error {
+        let fault = match failure {
+            Failure::Refused(_) | Failure::LeftAlone => None,
+            Failure::Silent(_) => Some(Fault::Silence),
+            Failure::Late(_) => Some(Fault::Lateness),
+            Failure::Lied(_) => Some(Fault::Lie),
+        };
+        if let Some(fault) = fault {
+            self.failed(fault, ways.now());
+        }
+        Error::Unavailable(format!("{}: {failure:?}", self.address))
+    }
+
     pub(crate) fn status(&self) -> PeerStatus {
         PeerStatus {
             id: format!("{:032x}", self.id),
@@ -215,6 +231,34 @@ impl Peer {
     ) -> Result<Given, Failure> {
         let (connection, first) = self.ask(&ways, Question::Give(&wanted, manner)).await?;
         Ok(Given::new(self, ways, connection, first, (wanted, manner), slot))
+    }
+
+    /// Asks for several things that it may have at hand. Ready when the first of them has begun to come, or was refused. Else says
+    /// how long was waited for it in vain: that is no longer than until another would be asked, and does not count against it.
+    pub(crate) async fn hand(self: Arc<Self>, ways: Arc<Ways>, wanted: Vec<Wanted>) -> Result<Handed, Duration> {
+        let turn = timeout(ways.patience.coming, self.slot(&ways, Manner::Owner)).await;
+        let Some(slot) = turn.ok().and_then(Result::ok) else { return Err(Duration::ZERO) };
+        let (stopped, began) = (self.stopped.notified(), Instant::now());
+        if self.is_on_trial() {
+            return Err(Duration::ZERO);
+        }
+        let asked = tokio::select! {
+            biased;
+            asked = timeout(ways.patience.hedge, self.try_connections(&ways, Question::Hand(&wanted))) => asked,
+            () = stopped => Ok(Err(Failure::LeftAlone)),
+        };
+        match asked {
+            Err(_) => Err(began.elapsed()),
+            Ok(Err(Failure::Refused(_) | Failure::LeftAlone)) => Err(Duration::ZERO),
+            Ok(Err(failure)) => {
+                self.note(Err(&failure), &ways, None);
+                Err(Duration::ZERO)
+            }
+            Ok(Ok((connection, first))) => {
+                self.note(Ok(&first), &ways, Some(began.elapsed()));
+                Ok(Handed::new(self, ways, connection, first, wanted, slot))
+            }
+        }
     }
 
     /// Tells it that it owns bytes which this node holds. Ready when it has them.
@@ -245,7 +289,8 @@ impl Peer {
     /// that it has stopped answering.
     async fn ask(&self, ways: &Ways, question: Question<'_>) -> Result<(Connection, Frame), Failure> {
         let limit = match question {
-            Question::Give(..) => ways.patience.first_word,
+            Question::Give(wanted, _) => ways.patience.first_word.saturating_sub(wanted.waited),
+            Question::Hand(_) => ways.patience.hedge,
             Question::Take(..) => ways.patience.hand_over,
             Question::Tell(..) => ways.patience.coming,
         };

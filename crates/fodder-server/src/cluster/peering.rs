@@ -285,6 +285,17 @@ impl Peers for Peering {
         self.ask(&wanted).await.map(|given| Box::new(given) as _)
     }
 
+    fn hander(&self, dataset: &str, key: FileKey, offset: u64) -> Option<u128> {
+        self.view.load().hander(dataset, key, offset, self.ways.now())
+    }
+
+    async fn hand(&self, hander: u128, wanted: Vec<Wanted>) -> Result<Box<dyn peer::Handed>, Duration> {
+        let view = self.view.load_full();
+        let peer = view.peers().find(|peer| peer.id == hander).map(Arc::clone).ok_or(Duration::ZERO)?;
+        let handed = peer.hand(Arc::clone(&self.ways), wanted).await?;
+        Ok(Box::new(handed))
+    }
+
     fn role(&self, dataset: &str, key: FileKey, offset: u64) -> Role {
         let view = self.view.load();
         if view.is_alone() { Role::Owner } else { view.role(dataset, key, offset, self.ways.now()) }

@@ -51,6 +51,8 @@ pub(super) async fn race(
     until: Option<std::time::Instant>,
 ) -> Result<Given, Lost> {
     let patience = ways.patience;
+    // The first who is asked was waited for already, in vain.
+    let [next_after, first_word] = [patience.hedge, patience.first_word].map(|step| step.saturating_sub(wanted.waited));
     // Whoever holds it has it at hand. And that is asked for a peer who waits meanwhile, so nobody is waited for in turn.
     let only_held = asks.iter().all(|(_, manner)| manner.is_only_held());
     let until = until.map(Instant::from_std);
@@ -72,14 +74,14 @@ pub(super) async fn race(
             };
             let (is_trial, is_last) = (peer.is_on_trial(), asks.len() == 0);
             // Whoever has waited for its turn at one that then stopped answering has waited long enough.
-            let limit = if is_trial && is_last || lost == Lost::Late { patience.hedge } else { patience.first_word };
+            let limit = if is_trial && is_last || lost == Lost::Late { patience.hedge } else { first_word };
             deadline.get_or_insert(Instant::now() + limit);
             hedge = match () {
                 () if is_last => None,
                 // All of them at once.
                 () if only_held => Some(Duration::ZERO),
                 () if is_trial => Some(patience.hedge / TRIAL),
-                () => Some(patience.hedge),
+                () => Some(next_after),
             };
             let given = peer.give(Arc::clone(ways), wanted.clone(), manner, slot);
             under_way.0.push(given.map_err(move |failure| (failure, manner)).boxed());

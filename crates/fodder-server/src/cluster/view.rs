@@ -202,6 +202,23 @@ impl View {
         asks
     }
 
+    /// Who is asked first for bytes as one that may have them, and answers.
+    pub(crate) fn hander(&self, dataset: &str, object: FileKey, offset: u64, now: Duration) -> Option<u128> {
+        let owners = self.owned.of(dataset);
+        let parcel = parcel(object, offset);
+        // Where several have them, the nearest; and nobody who comes behind this node, as for a read.
+        let owner = match self.replicas {
+            1 => owners.owner(parcel)?.key,
+            copies => {
+                let owners = owners.owners(parcel, copies);
+                let mine = owners.iter().position(|owner| owner.key == self.me).unwrap_or(owners.len());
+                let near = owners[..mine].iter().skip(1).find(|owner| owner.zone == self.zone && self.zone != 0);
+                near.or(owners[..mine].first())?.key
+            }
+        };
+        self.peers.get(&owner).filter(|peer| !peer.is_gone(now) && !peer.is_on_trial()).map(|peer| peer.id)
+    }
+
     /// Who owns what is offered first, if that is another node.
     pub(crate) fn owner(&self, offered: &Wanted, now: Duration) -> Option<&Arc<Peer>> {
         let parcel = parcel(offered.key, offered.range.start);

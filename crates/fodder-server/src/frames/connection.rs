@@ -6,6 +6,7 @@
 use super::{
     Door, Line,
     give::Acquaintance,
+    inbox::Inbox,
     lease::{Fetch, Leases},
     output::{Output, PART_BYTES, error_head, text_of},
     view::Shown,
@@ -71,6 +72,8 @@ pub(super) struct Connection {
     pub(super) shown: Option<Shown>,
     /// Who the other side is, if it is a node.
     pub(super) acquaintance: Acquaintance,
+    /// What was received of requests that are not due yet.
+    inbox: Inbox,
     /// The body of the request, used again.
     body: Vec<u8>,
     /// The items of the answer, used again.
@@ -89,6 +92,7 @@ impl Connection {
             leases: Leases::default(),
             shown: None,
             acquaintance: Acquaintance::default(),
+            inbox: Inbox::default(),
             body: Vec::new(),
             list: Vec::new(),
         }
@@ -145,12 +149,13 @@ impl Connection {
     fn next_head(&mut self) -> Result<Option<RequestHead>, End> {
         let mut head = [0; RequestHead::BYTES];
         let received = loop {
-            match self.socket.receive(&mut head) {
+            match self.inbox.take(&mut self.socket, &mut head) {
                 Ok(0) if self.door.draining.load(Ordering::SeqCst) => return Err(End::Closed),
                 Ok(0) => return Ok(None),
                 Ok(received) => break received,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     self.output.shrink();
+                    self.inbox.shrink();
                     (self.body, self.list, self.shown) = Default::default();
                 }
                 Err(error) => return Err(error.into()),
@@ -162,7 +167,7 @@ impl Connection {
 
     fn receive_exact(&mut self, mut buffer: &mut [u8], started: Instant) -> Result<(), End> {
         while !buffer.is_empty() {
-            let received = self.socket.receive(buffer)?;
+            let received = self.inbox.take(&mut self.socket, buffer)?;
             if received == 0 || started.elapsed() > self.door.stall {
                 return Err(End::Gone);
             }

@@ -74,6 +74,13 @@ impl Connection {
 
     pub(super) fn give(&mut self, request: u32, asked: Give<'_>) -> Result<Result<(), End>> {
         let found = self.find(&asked)?;
+        if asked.at_hand {
+            return match self.send_warm(request, &found) {
+                Ok(end) if end == found.range.end => Ok(Ok(())),
+                Ok(_) => Err(Error::NotFound("those bytes are not at hand".into())),
+                Err(end) => Ok(Err(end)),
+            };
+        }
         let as_what = match asked {
             Give { only_held: true, stand_in: true, .. } => Asked::AsFormerOwner,
             Give { only_held: true, .. } => Asked::AsHolder,
@@ -143,7 +150,8 @@ impl Connection {
         Ok(Found { dataset, object, range })
     }
 
-    fn send_found(&mut self, request: u32, found: &Found, asked: Asked) -> Result<(), End> {
+    /// Sends what can be sent without waiting; how far that is.
+    fn send_warm(&mut self, request: u32, found: &Found) -> Result<u64, End> {
         let Found { dataset, object, range } = found;
         let object_bytes = dataset.objects().size(*object);
         let mut at = range.start;
@@ -173,6 +181,13 @@ impl Connection {
             self.output.flush(&mut self.socket)?;
             at += length as u64;
         }
+        Ok(at)
+    }
+
+    fn send_found(&mut self, request: u32, found: &Found, asked: Asked) -> Result<(), End> {
+        let Found { dataset, object, range } = found;
+        let object_bytes = dataset.objects().size(*object);
+        let mut at = self.send_warm(request, found)?;
         let mut stream = dataset.give(*object, at..range.end, asked);
         let mut is_told = false;
         while at < range.end {

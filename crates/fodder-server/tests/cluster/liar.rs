@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-const BYTES: usize = 300 << 10;
+pub(crate) const BYTES: usize = 300 << 10;
 
 /// Short, since these peers never answer.
 pub(crate) const SHORT: Patience = Patience {
@@ -49,6 +49,7 @@ fn talk(stream: &mut TcpStream, version: u16, act: Act) -> Option<()> {
         let mut body = vec![0; head.body_bytes as usize];
         stream.read_exact(&mut body).ok()?;
         match Request::decode(head.op, &body).unwrap() {
+            Request::Give(give) if give.at_hand && version < 7 => panic!("asked for what is at hand"),
             Request::Give(give) => act(stream, head.request, give.offset, give.offset + give.length),
             Request::Tell { .. } => act(stream, head.request, 0, 0),
             _ => panic!("asked something else"),
@@ -75,9 +76,9 @@ pub(crate) async fn alone_with(world: &World, other: Neighbour, patience: Patien
     one
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_read_is_right_whatever_the_owner_does() {
-    let acts: [(&str, Act); 11] = [
+/// What owners do wrong.
+pub(crate) fn acts() -> [(&'static str, Act); 11] {
+    [
         ("sends bytes that do not match their checksum", |stream, request, start, end| {
             send(stream, request, PartHead { crc: 7, ..part(start, end, &[1; 1000]) }, &[1; 1000]);
         }),
@@ -108,9 +109,13 @@ async fn every_read_is_right_whatever_the_owner_does() {
                 thread::sleep(Duration::from_millis(50));
             }
         }),
-    ];
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_read_is_right_whatever_the_owner_does() {
     let world = World::new(6, BYTES).await;
-    for (what, act) in acts {
+    for (what, act) in acts() {
         let one = alone_with(&world, peer(4, act), SHORT).await;
         let began = std::time::Instant::now();
         world.read_all(&one).await;

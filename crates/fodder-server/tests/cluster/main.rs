@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod change;
+mod hand;
 mod icache;
 mod job;
 mod liar;

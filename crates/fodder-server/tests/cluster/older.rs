@@ -131,6 +131,7 @@ async fn a_former_node_is_answered_as_it_asks_on_one_connection() {
             length: BYTES as u64,
             only_held: true,
             stand_in,
+            at_hand: false,
         };
         let mut got = Vec::new();
         for number in 1..4 {

@@ -24,6 +24,9 @@ pub struct Give<'a> {
     /// The owner does not answer: the node is asked in its place. Together with `only_held`: the node may not have heard yet
     /// that it is the owner no more; if it takes itself for the owner, it is to fetch.
     pub stand_in: bool,
+    /// Only what the node can send without waiting is wanted. From [a version](crate::frames::HANDS_SINCE) on, and then several
+    /// such requests may follow each other before the first is answered.
+    pub at_hand: bool,
 }
 
 impl<'a> Give<'a> {
@@ -34,7 +37,7 @@ impl<'a> Give<'a> {
         let (flags, name_bytes) = (head[32], u16_at(head, 34) as usize);
         let Some((dataset, path)) = names.split_at_checked(name_bytes) else { return bad("a give cut short") };
         let (offset, length) = (u64_at(head, 0), u64_at(head, 8));
-        if flags > 3 || head[33] != 0 || length == 0 || offset.checked_add(length).is_none() {
+        if flags > 7 || head[33] != 0 || length == 0 || offset.checked_add(length).is_none() {
             return bad("a give of nothing, or with unknown flags");
         }
         Ok(Self {
@@ -45,6 +48,7 @@ impl<'a> Give<'a> {
             length,
             only_held: flags & 1 != 0,
             stand_in: flags & 2 != 0,
+            at_hand: flags & 4 != 0,
         })
     }
 
@@ -52,7 +56,8 @@ impl<'a> Give<'a> {
         out.extend_from_slice(&self.offset.to_le_bytes());
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.key);
-        out.extend_from_slice(&[u8::from(self.only_held) | u8::from(self.stand_in) << 1, 0]);
+        let flags = [self.only_held, self.stand_in, self.at_hand];
+        out.extend_from_slice(&[flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)), 0]);
         out.extend_from_slice(&(self.dataset.len() as u16).to_le_bytes());
         out.extend_from_slice(self.dataset.as_bytes());
         out.extend_from_slice(self.path.as_bytes());

@@ -17,6 +17,7 @@ use std::{
     fs::File,
     ops::Range,
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 
 /// A whole piece that can be sent from its cache file.
@@ -177,6 +178,7 @@ impl Dataset {
             object_bytes: objects.size(object),
             range,
             for_peer: false,
+            waited: Duration::ZERO,
         }));
     }
 
@@ -243,7 +245,7 @@ impl Giving {
             // node that asks.
             let budget = if is_for_peer { &dataset.shared.giving } else { &dataset.shared.budget };
             let permit = budget.acquire(dataset.cover_bytes(self.object, &range)).await?;
-            self.parts = dataset.begin(self.object, range, permit, self.manner);
+            self.parts = dataset.begin(self.object, range, permit, self.manner, None);
         }
         let Some(part) = self.parts.pop_front() else { return Ok(None) };
         let (first, behind) = part.split_first();

@@ -8,13 +8,14 @@ use crate::{
         flight::Flight,
         segment::{Chunk, Incoming},
     },
-    id::{FileKey, Version},
+    id::Version,
 };
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
 };
 
 /// What a flight reads from.
@@ -37,13 +38,12 @@ enum Body {
 }
 
 impl<'a> Supply<'a> {
-    /// Asks the peers, unless the flight is for one of them, then the origin.
-    pub(in crate::engine) async fn open(dataset: &'a Dataset, flight: &'a Flight) -> Result<Self> {
+    /// Asks the peers, unless the flight is for one of them, then the origin. It has waited so long for a peer already.
+    pub(in crate::engine) async fn open(dataset: &'a Dataset, flight: &'a Flight, waited: Duration) -> Result<Self> {
         let objects = dataset.objects();
         let (path, version) = (objects.path(flight.object), objects.version(flight.object));
-        let (key, object_bytes) = (objects.key(flight.object), objects.size(flight.object));
         let rest = flight.range.clone();
-        let given = dataset.ask_peers(flight, &path, (key, object_bytes)).await;
+        let given = dataset.ask_peers(flight, waited).await;
         let body = match given {
             Some(given) => Body::Given(given),
             None => dataset.ask_origin(flight, &path, &version, rest.clone()).await?,
@@ -101,16 +101,23 @@ impl<'a> Supply<'a> {
 }
 
 impl Dataset {
-    async fn ask_peers(
-        &self,
-        flight: &Flight,
-        path: &str,
-        (key, object_bytes): (FileKey, u64),
-    ) -> Option<Box<dyn Given>> {
+    async fn ask_peers(&self, flight: &Flight, waited: Duration) -> Option<Box<dyn Given>> {
         let peers = self.shared.peers.get().filter(|_| !flight.flies_straight())?;
-        let (dataset, path) = (self.config().name.clone(), path.to_owned());
-        let (range, for_peer) = (flight.range.clone(), flight.is_for_peer());
-        peers.read(Wanted { dataset, path, key, object_bytes, range, for_peer }).await
+        peers.read(Wanted { waited, ..self.wanted(flight) }).await
+    }
+
+    /// What a flight is to bring, as a peer is asked for it.
+    pub(in crate::engine) fn wanted(&self, flight: &Flight) -> Wanted {
+        let objects = self.objects();
+        Wanted {
+            dataset: self.config().name.clone(),
+            path: objects.path(flight.object),
+            key: objects.key(flight.object),
+            object_bytes: objects.size(flight.object),
+            range: flight.range.clone(),
+            for_peer: flight.is_for_peer(),
+            waited: Duration::ZERO,
+        }
     }
 
     async fn ask_origin(&self, flight: &Flight, path: &str, version: &Version, range: Range<u64>) -> Result<Body> {

@@ -126,7 +126,7 @@ impl Ahead {
     fn begin(&mut self, permit: Permit) {
         let range = self.next_chunk();
         self.next = range.end;
-        let parts = self.dataset.begin(self.object, range.clone(), permit, self.manner);
+        let parts = self.dataset.begin(self.object, range.clone(), permit, self.manner, None);
         self.under_way.push_back(Chunk { range, parts, source: None });
     }
 }

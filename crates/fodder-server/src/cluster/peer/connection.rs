@@ -13,7 +13,8 @@ use super::{
 use bytes::{Buf, Bytes, BytesMut};
 use fodder_api::{
     frames::{
-        GIVES_SINCE, Give, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request, RunningChecksum, TELLS_SINCE,
+        GIVES_SINCE, Give, HANDS_SINCE, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request,
+        RunningChecksum, TELLS_SINCE,
     },
     v1::{ErrorCode, PeerReply},
 };
@@ -40,6 +41,8 @@ pub(crate) enum Frame {
     Done,
     /// What it says.
     Told(PeerReply),
+    /// What is due is not at hand.
+    Lacking,
 }
 
 /// What is asked.
@@ -47,6 +50,8 @@ pub(crate) enum Frame {
 pub(crate) enum Question<'a> {
     /// To give bytes.
     Give(&'a Wanted, Manner),
+    /// To hand over several things, as far as they are at hand.
+    Hand(&'a [Wanted]),
     /// To take bytes over; how long the other side may be silent.
     Take(&'a Wanted, Duration),
     /// Something in words.
@@ -137,6 +142,23 @@ impl Connection {
                 self.send(Request::Give(as_asked(wanted, manner))).await?;
                 self.next(wanted).await
             }
+            Question::Hand(_) if self.version < HANDS_SINCE => Err(Failure::Refused(format!(
+                "it speaks version {} of the frames, in which nodes do not ask for what is at hand",
+                self.version
+            ))),
+            Question::Hand(wanted) => {
+                let (first, mut frames) = (following(self.request), Vec::new());
+                for wanted in wanted {
+                    let give = Give { at_hand: true, ..as_asked(wanted, Manner::Owner) };
+                    self.request = following(self.request);
+                    Request::Give(give).encode(self.request, 0, &mut frames);
+                }
+                self.request = first;
+                self.stream.write_all(&frames).await?;
+                self.stream.flush().await?;
+                let Some(wanted) = wanted.first() else { return Ok(Frame::Done) };
+                self.next_handed(wanted).await
+            }
             Question::Take(wanted, limit) => {
                 self.send(Request::Take(as_asked(wanted, Manner::Owner))).await?;
                 match self.end(limit, limit).await? {
@@ -191,6 +213,19 @@ impl Connection {
         }
     }
 
+    /// The next frame of what is due of several things that were asked for.
+    pub(super) async fn next_handed(&mut self, wanted: &Wanted) -> Result<Frame, Failure> {
+        match self.next(wanted).await {
+            Err(Failure::Refused(_)) => Ok(Frame::Lacking),
+            other => other,
+        }
+    }
+
+    /// The next of several things is due.
+    pub(super) fn expect_following(&mut self) {
+        self.request = following(self.request);
+    }
+
     /// Receives the bytes of a part, all of them; whether they match their checksum. No byte may be later than `limit` behind
     /// the one before, and all of them together must not be slower than [`MIN_BYTES_A_SECOND`].
     pub(super) async fn part(&mut self, head: &PartHead, bytes: &mut [u8], limit: Duration) -> Result<bool, Failure> {
@@ -213,7 +248,7 @@ impl Connection {
     }
 
     async fn send(&mut self, request: Request<'_>) -> Result<(), Failure> {
-        self.request = self.request.checked_add(1).unwrap_or(1);
+        self.request = following(self.request);
         let mut frame = Vec::new();
         request.encode(self.request, 0, &mut frame);
         self.stream.write_all(&frame).await?;
@@ -286,6 +321,11 @@ async fn greet(address: &str, trust: &Trust) -> io::Result<(Stream, [u8; Hello::
     Ok((stream, hello))
 }
 
+/// The number of the request behind another.
+fn following(request: u32) -> u32 {
+    request.checked_add(1).unwrap_or(1)
+}
+
 fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {
     Give {
         dataset: &wanted.dataset,
@@ -295,5 +335,6 @@ fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {
         length: wanted.range.end - wanted.range.start,
         only_held: manner.is_only_held(),
         stand_in: matches!(manner, Manner::StandIn | Manner::FormerOwner),
+        at_hand: false,
     }
 }

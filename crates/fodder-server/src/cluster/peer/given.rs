@@ -3,14 +3,13 @@
 use super::{
     super::view::Manner,
     Failure, Peer, Slot, Ways,
-    breaker::Fault,
     connection::{Connection, Frame, Question, fair_time},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use fodder_api::frames::PartHead;
 use fodder_core::{
-    Error, Result,
+    Result,
     engine::{self, peer::Wanted},
 };
 use std::{
@@ -79,7 +78,7 @@ impl Given {
                 }
                 // It lives, and waits itself.
                 Frame::Coming => self.late = Duration::ZERO,
-                Frame::Done | Frame::Told(_) => {
+                Frame::Done | Frame::Told(_) | Frame::Lacking => {
                     return Err(Failure::Lied("it ended an answer that has no end yet".into()));
                 }
                 Frame::Part(part, bytes) => {
@@ -157,17 +156,6 @@ impl Given {
 #[async_trait]
 impl engine::peer::Given for Given {
     async fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.take(buffer).await.map_err(|failure| {
-            let fault = match failure {
-                Failure::Refused(_) | Failure::LeftAlone => None,
-                Failure::Silent(_) => Some(Fault::Silence),
-                Failure::Late(_) => Some(Fault::Lateness),
-                Failure::Lied(_) => Some(Fault::Lie),
-            };
-            if let Some(fault) = fault {
-                self.peer.failed(fault, self.ways.now());
-            }
-            Error::Unavailable(format!("{}: {failure:?}", self.peer.address))
-        })
+        self.take(buffer).await.map_err(|failure| self.peer.broke_off(&failure, &self.ways))
     }
 }

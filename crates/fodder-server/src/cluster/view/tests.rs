@@ -30,7 +30,8 @@ fn asked(view: &View, object: FileKey) -> Vec<(u128, Manner)> {
 }
 
 fn wanted(key: FileKey, for_peer: bool) -> Wanted {
-    Wanted { dataset: String::new(), path: String::new(), key, object_bytes: 1, range: 0..1, for_peer }
+    let waited = Duration::ZERO;
+    Wanted { dataset: String::new(), path: String::new(), key, object_bytes: 1, range: 0..1, for_peer, waited }
 }
 
 #[test]

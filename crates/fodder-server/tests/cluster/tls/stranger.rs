@@ -35,7 +35,8 @@ fn questions(give: Give<'_>) -> Vec<Request<'_>> {
 fn first_of(one: &One) -> Give<'static> {
     let object = one.dataset.snapshot().lookup("0000.jpg").unwrap();
     let key = one.dataset.objects().key(object).0;
-    Give { dataset: NAME, path: "0000.jpg", key, offset: 0, length: 100, only_held: false, stand_in: true }
+    let (only_held, stand_in, at_hand) = (false, true, false);
+    Give { dataset: NAME, path: "0000.jpg", key, offset: 0, length: 100, only_held, stand_in, at_hand }
 }
 
 /// Says hello and asks; how it was answered.
