@@ -19,9 +19,11 @@ mod heed;
 mod lack;
 mod list;
 mod member;
+mod outlook;
 mod pace;
 mod prepared;
 mod receipt;
+mod report;
 mod request;
 mod run;
 mod score;
@@ -42,7 +44,6 @@ use crate::{
     ledger::Audit,
     permutation::mix,
     plan::{Order, Plan, Snapshot},
-    residency::signal::NEVER,
     serving::{Look, Served},
 };
 use heed::Tomb;
@@ -231,56 +232,6 @@ impl Jobs {
         self.member_mut(job, now)?.ask(id, snapshot, look)
     }
 
-    /// A job reports scores of items of the snapshot that its epoch is on. They are collected aside and take effect at the
-    /// end of that epoch, or every [`Settings::update_interval`]. For many scores see [`report`](Self::report).
-    pub fn report_scores(&mut self, job: JobId, scores: Scores<'_>, now: Duration) -> Result<()> {
-        let snapshot = self.member(job)?.snapshot().unwrap_or(self.snapshot);
-        self.report(job, Report::new(snapshot.items, scores)?, now)
-    }
-
-    /// The same with scores that were checked elsewhere.
-    pub fn report(&mut self, job: JobId, report: Report, now: Duration) -> Result<()> {
-        self.has_room_for(&report)?;
-        let snapshot = self.snapshot;
-        self.member_mut(job, now)?.report(report, snapshot)
-    }
-
-    /// Refuses scores that would hold more memory than there is: for whoever reports them in parts. O(jobs).
-    pub fn has_room_for(&self, report: &Report) -> Result<()> {
-        let held = self.members.values().map(|member| member.book.heap_bytes()).sum::<usize>();
-        let growth = report.growth_bytes();
-        if held.saturating_add(growth) > self.settings.max_memory_bytes {
-            return Err(Error::Full(format!(
-                "the scores of all jobs hold {held} bytes and would hold {growth} more, but only {} are allowed: let jobs \
-                 that are done leave",
-                self.settings.max_memory_bytes
-            )));
-        }
-        Ok(())
-    }
-
-    /// What a job has reported so far takes effect, without waiting for the end of its epoch.
-    pub fn apply_scores(&mut self, job: JobId, now: Duration) -> Result<()> {
-        self.scores_due |= self.member_mut(job, now)?.book.settle();
-        Ok(())
-    }
-
-    /// The scores of all jobs, if some are due to take effect: to be [combined](Reported::combine) off the read path.
-    pub fn take_scores(&mut self, now: Duration) -> Option<Reported> {
-        if let Some(interval) = self.settings.update_interval
-            && now.saturating_sub(self.scored) >= interval
-        {
-            self.scored = now;
-            for member in self.members.values_mut() {
-                self.scores_due |= member.book.settle();
-            }
-        }
-        let snapshot = self.snapshot;
-        let books = self.members.values().filter(|member| member.scored_on() == Some(snapshot));
-        let books = books.map(|member| (member.introduction.weight, &member.book));
-        std::mem::take(&mut self.scores_due).then(|| Reported::new(snapshot, books))
-    }
-
     /// What a job needs to go on from here: under a hundred bytes, unless what was consumed is scattered. While ranks turn
     /// the epoch, it is of the older one.
     pub fn checkpoint(&self, job: JobId) -> Result<Vec<u8>> {
@@ -354,38 +305,6 @@ impl Jobs {
         let mut gone = member.into_gone();
         gone.effects.extend(self.review(seat));
         Some(gone)
-    }
-
-    /// An item of a snapshot became readable from the cache; its label, where the layout has one.
-    pub fn inserted(&mut self, snapshot: u64, id: u32, label: Option<u32>) {
-        self.members.values_mut().for_each(|member| member.inserted(snapshot, id, label));
-    }
-
-    /// An item of a snapshot left the cache.
-    pub fn evicted(&mut self, snapshot: u64, id: u32) {
-        self.members.values_mut().for_each(|member| member.evicted(snapshot, id));
-    }
-
-    /// When an item is next needed by any job; [`NEVER`] if no plan has it. A plan by seed tells of the next epoch too.
-    /// Moments compare with each other and with nothing else. O(jobs).
-    pub fn next_use(&self, snapshot: u64, id: u32) -> u64 {
-        self.members.values().filter_map(|member| member.next_use(snapshot, id)).min().unwrap_or(NEVER)
-    }
-
-    /// How many jobs still need an item in the epoch they are in. O(jobs).
-    pub fn pending(&self, snapshot: u64, id: u32) -> u32 {
-        self.members.values().filter(|member| member.needs(snapshot, id)).count() as u32
-    }
-
-    /// The next item from a progress on that a job will ask for, and when: with these a prefetch walks through plans. None
-    /// if its plans say no more. Given items are passed over, many of them in several calls (`Err` is where to go on).
-    pub fn upcoming(&self, job: JobId, from: u64) -> Option<Result<Upcoming, u64>> {
-        self.member(job).ok()?.upcoming(from)
-    }
-
-    /// The progress at which a job will next ask for an item, if its plans tell.
-    pub fn place_of(&self, job: JobId, id: u32) -> Option<u64> {
-        self.member(job).ok()?.place_of(id)
     }
 
     /// Every job, for people.

@@ -1,14 +1,13 @@
 //! One job: its epochs, its scores, its pace. It knows nothing of other jobs.
 
 use super::{
-    Begun, Effect, Gone, Introduction, JobId, Report, Status, Upcoming, epoch::Epoch, pace::Pace, run::Run,
-    score::Book, word::PlanName,
+    Begun, Effect, Gone, Introduction, JobId, Status, epoch::Epoch, pace::Pace, run::Run, score::Book, word::PlanName,
 };
 use crate::{
     Error, Result,
     ledger::{Audit, StintId},
     plan::{Deal, Order, Plan, Rest, Share, Snapshot},
-    serving::{Look, Mode, Served, Serving, Spent},
+    serving::{Look, Served, Serving, Spent},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -36,12 +35,12 @@ pub(super) struct Member {
     pub(super) lists: BTreeMap<u64, Arc<Plan>>,
     /// What it has reported of the items of a snapshot.
     pub(super) book: Book,
-    book_on: Option<Snapshot>,
+    pub(super) book_on: Option<Snapshot>,
     /// It was scored elsewhere before this node heard of it.
     pub(super) lacks_scores: bool,
-    pace: Pace,
+    pub(super) pace: Pace,
     /// Answers items that are asked for outside of any epoch.
-    loose: Option<(Snapshot, Box<dyn Serving>)>,
+    pub(super) loose: Option<(Snapshot, Box<dyn Serving>)>,
     pub(super) run: Run,
     /// The ranks that are done, and where they were last: one that is further since is back.
     pub(super) done: BTreeMap<u32, Mark>,
@@ -221,7 +220,7 @@ impl Member {
         self.current.iter().chain(&self.before)
     }
 
-    fn open_mut(&mut self) -> impl Iterator<Item = &mut Epoch> {
+    pub(super) fn open_mut(&mut self) -> impl Iterator<Item = &mut Epoch> {
         self.current.iter_mut().chain(&mut self.before)
     }
 
@@ -282,102 +281,9 @@ impl Member {
         self.current.as_ref().map(|epoch| epoch.deal.plan().snapshot())
     }
 
-    /// Takes a report of scores. Those of another snapshot speak of other items and are forgotten.
-    pub(super) fn report(&mut self, report: Report, snapshot: Snapshot) -> Result<()> {
-        let snapshot = self.snapshot().unwrap_or(snapshot);
-        if report.items() != snapshot.items {
-            return Err(Error::Conflict(format!(
-                "the scores are for a snapshot of {} items and the job is on one of {}: report for that",
-                report.items(),
-                snapshot.items
-            )));
-        }
-        self.score_on(snapshot);
-        self.book.collect(report);
-        Ok(())
-    }
-
-    /// From now on items of this snapshot are scored.
-    pub(super) fn score_on(&mut self, snapshot: Snapshot) {
-        if self.book_on.replace(snapshot) != Some(snapshot) {
-            self.book = Book::default();
-        }
-    }
-
-    /// The snapshot whose items it has scored.
-    pub(super) fn scored_on(&self) -> Option<Snapshot> {
-        self.book_on
-    }
-
     /// The snapshots that its open epochs are of.
     pub(super) fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
         self.open().map(|epoch| epoch.deal.plan().snapshot())
-    }
-
-    /// An item came into the cache.
-    pub(super) fn inserted(&mut self, snapshot: u64, id: u32, label: Option<u32>) {
-        if let Some((on, serving)) = &mut self.loose
-            && on.fingerprint == snapshot
-        {
-            serving.inserted(id, label, None);
-        }
-        self.heed(snapshot, |epoch| epoch.serving.inserted(id, label, epoch.deal.spot_of(id)));
-    }
-
-    /// An item left the cache.
-    pub(super) fn evicted(&mut self, snapshot: u64, id: u32) {
-        self.heed(snapshot, |epoch| epoch.serving.evicted(id, epoch.deal.spot_of(id)));
-    }
-
-    /// Tells the epochs on a snapshot of the cache, where the mode heeds it.
-    fn heed(&mut self, snapshot: u64, tell: impl Fn(&mut Epoch)) {
-        if self.introduction.mode != Mode::Strict {
-            self.open_mut().filter(|epoch| epoch.deal.plan().snapshot().fingerprint == snapshot).for_each(tell);
-        }
-    }
-
-    /// Whether it will take an item in an epoch that it is in.
-    pub(super) fn needs(&self, snapshot: u64, id: u32) -> bool {
-        self.on(snapshot).any(|epoch| epoch.needs(id))
-    }
-
-    /// Whether it will take an item in this epoch, which it may not have reached yet.
-    pub(super) fn will_take(&self, epoch: u64, id: u32) -> bool {
-        match self.open().find(|open| open.number() == epoch) {
-            Some(open) => open.needs(id),
-            None => self.current.as_ref().is_some_and(|current| current.number() < epoch),
-        }
-    }
-
-    /// How far it is: epochs and items.
-    pub(super) fn stand(&self) -> Option<(u64, u64)> {
-        let oldest = self.open().last()?;
-        Some((oldest.number(), oldest.done()))
-    }
-
-    /// When it will take an item, if its plans have it.
-    pub(super) fn next_use(&self, snapshot: u64, id: u32) -> Option<u64> {
-        let next = self.on(snapshot).filter_map(|epoch| epoch.next_use(id)).min()?;
-        Some(self.pace.expected(next))
-    }
-
-    fn on(&self, snapshot: u64) -> impl Iterator<Item = &Epoch> {
-        self.open().filter(move |epoch| epoch.deal.plan().snapshot().fingerprint == snapshot)
-    }
-
-    pub(super) fn upcoming(&self, from: u64) -> Option<Result<Upcoming, u64>> {
-        self.current.as_ref()?.upcoming(from, &self.pace)
-    }
-
-    pub(super) fn place_of(&self, id: u32) -> Option<u64> {
-        self.current.as_ref()?.next_use(id)
-    }
-
-    /// It has just taken something.
-    pub(super) fn observe(&mut self, now: Duration, alone: bool) {
-        if let Some(current) = &self.current {
-            self.pace.observe(current.progress(), now, alone);
-        }
     }
 
     pub(super) fn status(&self, now: Duration) -> Status {

@@ -1,6 +1,7 @@
 //! Epochs: plans, batches, acknowledgements, and how ranks turn from one to the next.
 
 use super::*;
+use crate::residency::signal::NEVER;
 use std::collections::BTreeSet;
 
 #[test]
