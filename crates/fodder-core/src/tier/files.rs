@@ -3,6 +3,8 @@
 //! A name is data/DATASET/ab/<32 hexadecimal digits>. Mode 0600 means the file may still change, 0400 that it is sealed.
 //! It knows nothing of pieces; who may open, change or unlink what is decided by the shelf.
 
+mod fill;
+
 use crate::id::FileKey;
 use parking_lot::Mutex;
 use rustix::{
@@ -11,10 +13,7 @@ use rustix::{
 };
 use std::{
     fs::File,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::fs::FileExt,
-    },
+    os::fd::{AsRawFd, OwnedFd},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -104,21 +103,7 @@ impl Kept {
         }
         self.for_reading.get().map(|(file, _)| Arc::clone(file))
     }
-
-    /// Writes all parts, one behind the other.
-    pub(super) fn write_at(&self, parts: &[&[u8]], mut offset: u64) -> std::io::Result<()> {
-        let _writing = self.writing.lock();
-        for bytes in parts.iter().flat_map(|part| part.chunks(WRITE_BYTES)) {
-            self.file.write_all_at(bytes, offset)?;
-            offset += bytes.len() as u64;
-        }
-        Ok(())
-    }
 }
-
-/// What one write takes. With more at once the kernel takes as large blocks of memory as it has, and a virtual machine has
-/// often given those back to its host: writing was then two to three times slower.
-const WRITE_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 struct Way {

@@ -273,12 +273,12 @@ impl Shelf {
     }
 }
 
-pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
-    let algorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
-    if let [bytes] = parts {
-        return crc_fast::checksum(algorithm, bytes) as u32;
-    }
-    let mut digest = crc_fast::Digest::new(algorithm);
-    parts.iter().for_each(|part| digest.update(part));
-    digest.finalize() as u32
+/// The checksum of a piece, for its bytes as they come.
+fn crc32c() -> crc_fast::Digest {
+    crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi)
+}
+
+/// The checksum of a whole piece.
+fn crc32c_of(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }

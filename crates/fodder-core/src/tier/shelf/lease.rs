@@ -1,6 +1,6 @@
 //! Handing a cache file to another process: complete, checked, sealed, pinned.
 
-use super::{ON_DISK, Object, SEALED, Shelf, crc32c, gate::Gate, read::fill};
+use super::{ON_DISK, Object, SEALED, Shelf, crc32c_of, gate::Gate, read::fill};
 use crate::{
     Error, Result,
     config::Medium,
@@ -132,7 +132,7 @@ impl Shelf {
             let index = piece - object.first;
             scratch.resize(piece_len(object.size, index, self.grid) as usize, 0);
             let got = fill(file, &mut scratch, u64::from(index) * u64::from(self.grid));
-            if got != Ok(scratch.len()) || crc32c(&[&scratch]) != crc {
+            if got != Ok(scratch.len()) || crc32c_of(&scratch) != crc {
                 self.give_up(object, piece, state);
                 return false;
             }

@@ -1,6 +1,6 @@
 //! Reading from a shelf: the warm path without locks, and the first check of a piece after a start.
 
-use super::{Object, Shelf, crc32c};
+use super::{Object, Shelf, crc32c_of};
 use crate::{
     id::ObjectSlot,
     tier::space::piece_len,
@@ -182,7 +182,7 @@ impl Shelf {
             return Check::Gone;
         }
         match got {
-            Ok(count) if count == scratch.len() && crc32c(&[scratch]) == crc => {
+            Ok(count) if count == scratch.len() && crc32c_of(scratch) == crc => {
                 let verified = state.with(Kind::Verified).0;
                 if let Some(cell) = self.states.get(piece) {
                     // Lost against an eviction is as good as won.

@@ -41,14 +41,15 @@ impl Shelf {
         if given != len || !reservation.of(&self.core.space) {
             return Err(Error::Internal(format!("piece {index} has {len} bytes and was given {given}")));
         }
-        let crc = crc32c(parts);
         self.core.queue.wait_for_room(unknown_bytes(self.core.space.quota) / 2);
         let _changing = self.changing.read();
         if self.closed() {
             return Err(Error::Closed);
         }
         let Some((kept, state)) = self.begin(object, piece.0, &mut reservation)? else { return Ok(()) };
-        let written = kept.write_at(parts, u64::from(index) * u64::from(self.grid));
+        let offset = u64::from(index) * u64::from(self.grid);
+        let mut crc = crc32c();
+        let written = kept.write_at(parts, offset, |part| crc.update(part));
         let mut gate = self.gate(object.slot);
         if self.state(piece.0).kind() == Kind::Doomed {
             self.set_state(piece.0, state.with(Kind::Absent));
@@ -70,7 +71,7 @@ impl Shelf {
         self.used.fetch_add(blocks, Ordering::Relaxed);
         self.present.fetch_add(1, Ordering::Relaxed);
         if let Some(cell) = self.crcs.get(piece.0) {
-            cell.store(crc, Ordering::Relaxed);
+            cell.store(crc.finalize() as u32, Ordering::Relaxed);
         }
         let state = state.with(Kind::Verified);
         self.set_state(piece.0, state);
