@@ -3,6 +3,7 @@
 use super::{ON_DISK, Object, SEALED, Shelf, crc32c, gate::Gate};
 use crate::{
     Error, Result,
+    config::Medium,
     id::PieceId,
     tier::{
         core::unknown_bytes,
@@ -48,6 +49,11 @@ impl Shelf {
         }
         let Some((kept, state)) = self.begin(object, piece.0, &mut reservation)? else { return Ok(()) };
         let offset = u64::from(index) * u64::from(self.grid);
+        if self.core.medium == Medium::Ssd {
+            // In memory it would be work twice, and on a disk that turns the files that are written together are better
+            // laid out when all of a group is known.
+            kept.set_aside(offset, len);
+        }
         let mut crc = crc32c();
         let written = kept.write_at(parts, offset, |part| crc.update(part));
         let mut gate = self.gate(object.slot);
