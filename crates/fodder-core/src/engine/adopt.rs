@@ -5,7 +5,7 @@
 
 use super::Dataset;
 use crate::{
-    Error, Result,
+    Result,
     catalog::{Arriving, Snapshot},
     id::SnapshotId,
 };
@@ -29,11 +29,8 @@ impl Dataset {
 
     /// Takes a snapshot that another node has told. Done to its end, also if nobody waits for that.
     pub async fn adopt(self: &Arc<Self>, id: SnapshotId, arriving: Arriving) -> Result<Arc<Snapshot>> {
-        let (dataset, (tell, told)) = (Arc::clone(self), tokio::sync::oneshot::channel());
-        self.shared.spawn(async move {
-            let _ = tell.send(dataset.adopt_here(id, arriving).await);
-        });
-        told.await.unwrap_or_else(|_| Err(Error::Closed))
+        let dataset = Arc::clone(self);
+        self.shared.to_its_end(async move { dataset.adopt_here(id, arriving).await }).await
     }
 
     async fn adopt_here(self: &Arc<Self>, id: SnapshotId, arriving: Arriving) -> Result<Arc<Snapshot>> {

@@ -228,8 +228,14 @@ impl Dataset {
         self.origin.modified_ns(&self.objects.load().version(object))
     }
 
-    /// Looks for new, changed and removed objects; what is gone is the first to make room.
+    /// Looks for new, changed and removed objects; what is gone is the first to make room. Done to its end, also if nobody
+    /// waits for that.
     pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
+        let dataset = Arc::clone(self);
+        self.shared.to_its_end(async move { dataset.refresh_here().await }).await
+    }
+
+    async fn refresh_here(self: &Arc<Self>) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
         let report = self.catalog.refresh(&self.origin).await?;
         self.follow_catalog();

@@ -1,7 +1,7 @@
 //! What all datasets of a node share: memory, threads, tasks, and the word to stop.
 
 use super::{demand::Demand, disk::Disk, guess::Bound, peer::Peers, record::Recording};
-use crate::{Result, budget::Budget, config::EngineConfig};
+use crate::{Error, Result, budget::Budget, config::EngineConfig};
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -69,6 +69,18 @@ impl Shared {
             peers: OnceLock::new(),
             takes: Arc::new(Semaphore::new(MAX_TAKES)),
         }))
+    }
+
+    /// Does something to its end even if its caller goes away, unless the node stops.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.spawn(async move {
+            let _ = tell.send(work.await);
+        });
+        told.await.unwrap_or(Err(Error::Closed))
     }
 
     /// Runs a task until it ends or the node stops.

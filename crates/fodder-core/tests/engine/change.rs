@@ -3,6 +3,7 @@
 use crate::world::{World, content, read};
 use fodder_core::Error;
 use fodder_policy::Policy;
+use futures::FutureExt;
 use std::{sync::Arc, time::Duration};
 
 const MIB: usize = 1 << 20;
@@ -29,6 +30,28 @@ async fn an_object_that_changed_is_old_or_stale_and_never_mixed() {
     assert_ne!(old, new);
     let bytes = read(&dataset, new, 0..4 * MIB as u64, false).await.unwrap();
     assert!(bytes == content("a", 2, 4 * MIB));
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refresh_is_done_to_its_end_though_nobody_waits_for_it() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 10));
+    let (engine, dataset) = world.start().await.unwrap();
+    world.put("b", content("b", 1, MIB));
+    // Polled once, and given up.
+    assert!(dataset.refresh().now_or_never().is_none());
+    let comes = async {
+        loop {
+            if let Some(object) = dataset.snapshot().lookup("b") {
+                return object;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let new = tokio::time::timeout(Duration::from_secs(30), comes).await.expect("it is found");
+    let bytes = read(&dataset, new, 0..MIB as u64, false).await.unwrap();
+    assert!(bytes == content("b", 1, MIB));
     engine.shutdown().await;
 }
 
