@@ -46,10 +46,10 @@ use manifest::Manifest;
 use segment::{Rows, Segment};
 use source::Source;
 use std::{
-    fs,
+    fmt, fs,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use told::Told;
@@ -95,6 +95,16 @@ struct Inner {
     identity: blake3::Hash,
     layout: Layout,
     state: ArcSwap<State>,
+    grown: OnceLock<Grown>,
+}
+
+/// Who is told of more objects before anybody can see a snapshot of them.
+struct Grown(Box<dyn Fn(&Arc<Objects>) + Send + Sync>);
+
+impl fmt::Debug for Grown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grown")
+    }
 }
 
 /// What readers see; replaced whole.
@@ -170,6 +180,12 @@ impl Catalog {
         Ok(report)
     }
 
+    /// Whoever keeps something for each object is told of more of them, before there is a snapshot that has them. Only the first
+    /// call counts.
+    pub fn when_grown(&self, tell: impl Fn(&Arc<Objects>) + Send + Sync + 'static) {
+        let _ = self.inner.grown.set(Grown(Box::new(tell)));
+    }
+
     /// A place for a snapshot that another node tells.
     pub fn arriving(&self) -> Result<Arriving> {
         Arriving::new(&self.inner.dir)
@@ -202,7 +218,8 @@ impl Catalog {
 
     fn new(dir: &Path, identity: &blake3::Hash, layout: &Layout, state: State) -> Self {
         let state = ArcSwap::from_pointee(state);
-        let inner = Inner { dir: dir.to_owned(), identity: *identity, layout: layout.clone(), state };
+        let (layout, grown) = (layout.clone(), OnceLock::new());
+        let inner = Inner { dir: dir.to_owned(), identity: *identity, layout, state, grown };
         Self { inner: Arc::new(inner), changing: Arc::default() }
     }
 
@@ -301,6 +318,9 @@ impl Inner {
         manifest.snapshots = names;
         manifest.write(&self.dir)?;
         manifest.sweep(&self.dir);
+        if let Some(Grown(tell)) = self.grown.get() {
+            tell(&objects);
+        }
         self.state.store(Arc::new(State { manifest, objects, snapshots }));
         Ok(sealed)
     }

@@ -36,7 +36,7 @@ impl Dataset {
     async fn adopt_here(self: &Arc<Self>, id: SnapshotId, arriving: Arriving) -> Result<Arc<Snapshot>> {
         let _one_at_a_time = self.refreshing.lock().await;
         let snapshot = self.catalog().adopt(id, arriving, &self.origin).await?;
-        self.follow_catalog();
+        self.follow_snapshot();
         Ok(snapshot)
     }
 }

@@ -47,7 +47,7 @@ const EVICT_PAGE: usize = 4096;
 pub struct Dataset {
     config: DatasetConfig,
     catalog: Catalog,
-    pub(super) objects: ArcSwap<Objects>,
+    pub(super) objects: Arc<ArcSwap<Objects>>,
     pub(super) origin: Origin,
     /// What it holds in each tier, fastest first; never empty.
     pub(super) stocks: Vec<(Arc<Space>, Arc<Stock>)>,
@@ -92,10 +92,17 @@ impl Dataset {
         let max_staged_bytes = staging.most_bytes();
         let jobs = State::new(catalog.current(), notices, Settings { max_staged_bytes, ..config.tuning.jobs() });
         let recorded_as = shared.recording.as_ref().map(|recording| recording.dataset(&config.name));
+        let objects = Arc::new(ArcSwap::new(objects));
+        let shelves: Vec<_> = stocks.iter().map(|(_, stock)| Arc::clone(&stock.shelf)).collect();
+        let known = Arc::clone(&objects);
+        catalog.when_grown(move |objects| {
+            shelves.iter().for_each(|shelf| shelf.grow(Arc::clone(objects) as _));
+            known.store(Arc::clone(objects));
+        });
         let dataset = Self {
             config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
             catalog,
-            objects: ArcSwap::new(objects),
+            objects,
             origin,
             stocks,
             flights: Arc::default(),
@@ -238,7 +245,7 @@ impl Dataset {
     async fn refresh_here(self: &Arc<Self>) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
         let report = self.catalog.refresh(&self.origin).await?;
-        self.follow_catalog();
+        self.follow_snapshot();
         self.jobs.refreshed(self.snapshot());
         self.tell_peers().await?;
         Ok(report)
@@ -405,18 +412,8 @@ impl Dataset {
         self.stocks.iter().map(|(_, stock)| stock.used_bytes()).sum()
     }
 
-    /// The catalog has more objects.
-    pub(super) fn follow_catalog(&self) {
-        let objects = self.catalog.objects();
-        for (_, stock) in &self.stocks {
-            stock.shelf.grow(Arc::clone(&objects) as _);
-        }
-        self.objects.store(objects);
-        self.follow_snapshot();
-    }
-
     /// What follows from the newest snapshot: what is no longer in it, and how much the dataset may hold.
-    fn follow_snapshot(&self) {
+    pub(super) fn follow_snapshot(&self) {
         let snapshot = self.snapshot();
         let mut live = vec![false; self.objects.load().len() as usize];
         snapshot.objects().for_each(|object| live[object.0 as usize] = true);
