@@ -1,7 +1,7 @@
 //! A node with real bytes hits as often as the simulator says it does.
 
 use super::world::{Door, Given, ITEM_BYTES, NAME, Rank, World, client, introduction};
-use crate::program::{DEADLINE, Node, fodder, run};
+use crate::program::{Node, fodder, run};
 use fodder_api::{
     Address, Client, Scores, Source,
     frames::{Batch, FrameClient},
@@ -12,11 +12,18 @@ use fodder_policy::{
     serving::Mode,
     sim::{Study, Trace, Workload, study::Contender, workload::Kind},
 };
-use std::{path::Path, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 use tokio::runtime::Runtime;
 
 const ITEMS: u32 = 400;
 const CACHED: f64 = 0.2;
+
+/// How long a disk may take to let go of a file. Others may keep it busy.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A node whose caller waits for it to write down what it fetched: the simulator's does so at once.
 struct Quiet {
@@ -38,9 +45,20 @@ impl Quiet {
             if status.budget_used_bytes == 0 {
                 return;
             }
-            assert!(started.elapsed() < DEADLINE, "bytes are on their way for ever: {status:?}");
+            if started.elapsed() > PATIENCE {
+                panic!("bytes are on their way for ever: {status:?}\nand the node waits for {}", waits(status.pid));
+            }
         }
     }
+}
+
+/// What the threads of a node that write wait for in the kernel.
+fn waits(pid: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let word = |task: &fs::DirEntry, name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+    let waits =
+        tasks.map(|task| format!("{}: {} {}", word(&task, "comm").trim(), word(&task, "wchan"), word(&task, "stack")));
+    waits.filter(|wait| wait.starts_with("write-") || wait.starts_with("tier-")).collect()
 }
 
 /// The share of the counted requests of a trace that a node answers from its cache.
