@@ -99,7 +99,9 @@ struct Inner {
 }
 
 /// Who is told of more objects before anybody can see a snapshot of them.
-struct Grown(Box<dyn Fn(&Arc<Objects>) + Send + Sync>);
+struct Grown(Box<Tell>);
+
+type Tell = dyn Fn(&Arc<Objects>) + Send + Sync;
 
 impl fmt::Debug for Grown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
