@@ -5,10 +5,10 @@ use rustix::{fs::FallocateFlags, io::Errno};
 use std::io::{Error, ErrorKind, IoSlice, Result};
 
 /// What one write takes, and the grid in the file on which writes begin: the kernel then takes one block of memory for each,
-/// and not many that are as small as the place where the write before ended lets them be. Larger ones save
-/// little more, and a virtual machine has often given its large blocks back to its host: with 256 KiB writing was then up to
-/// three times slower, though not always.
-const WRITE_BYTES: u64 = 64 << 10;
+/// and not many that are as small as the place where the write before ended lets them be. The bytes lie in memory as they
+/// were written: in blocks of 64 KiB eight readers who map a file read it 0.8 times as fast. Larger ones than these save
+/// nothing more, and a virtual machine has often given its largest blocks back to its host.
+const WRITE_BYTES: u64 = 256 << 10;
 /// The most parts that a system takes in one write.
 const MOST_PARTS: usize = 1024;
 /// From this length on it pays to ask for the place on the disk first.
