@@ -61,6 +61,9 @@ pub(crate) enum Question<'a> {
 /// The heads of a part.
 const HEADS_BYTES: usize = ReplyHead::BYTES + PartHead::BYTES;
 
+/// Bytes that are waited for at a time: being woken for each packet costs more than its bytes do.
+const GULP_BYTES: usize = 256 << 10;
+
 /// A peer that sends more slowly is no better than none.
 const MIN_BYTES_A_SECOND: f64 = (4 << 20) as f64;
 
@@ -78,6 +81,8 @@ pub(crate) struct Connection {
     /// Of the frames, as agreed.
     version: u16,
     request: u32,
+    /// Bytes, see [`Stream::wake_from`].
+    wakes_from: usize,
     /// What was received and not yet taken apart.
     received: BytesMut,
 }
@@ -104,7 +109,8 @@ impl Connection {
                 hello.version
             )));
         }
-        let mut connection = Self { stream, generation, version: hello.version, request: 0, received: BytesMut::new() };
+        let (version, received) = (hello.version, BytesMut::new());
+        let mut connection = Self { stream, generation, version, request: 0, wakes_from: 1, received };
         if let Some(token) = &trust.token {
             connection.prove(token).await?;
         }
@@ -243,8 +249,18 @@ impl Connection {
             // While they are still in the processor's cache.
             sum.add(&rest[..count]);
             rest = &mut rest[count..];
+            self.wake_from(rest.len().clamp(1, GULP_BYTES))?;
         }
         Ok(sum.value() == head.crc)
+    }
+
+    /// From how many bytes on who waits for them is woken.
+    fn wake_from(&mut self, bytes: usize) -> io::Result<()> {
+        if self.wakes_from != bytes {
+            self.stream.wake_from(bytes)?;
+            self.wakes_from = bytes;
+        }
+        Ok(())
     }
 
     async fn send(&mut self, request: Request<'_>) -> Result<(), Failure> {

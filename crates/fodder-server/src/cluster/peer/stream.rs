@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IoSlice},
+    os::fd::AsRawFd,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -18,6 +19,33 @@ pub(super) enum Stream {
     Plain(TcpStream),
     /// Encrypted, between two who have shown their certificates.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Has who waits to read woken only when so many bytes are here, or no more will come. What is encrypted comes in parts of
+    /// its own.
+    pub(super) fn wake_from(&self, bytes: usize) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => set_low_water(stream, bytes),
+            Self::Tls(_) => Ok(()),
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "rustix does not know this option")]
+fn set_low_water(stream: &TcpStream, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel reads one integer of that size, which outlives the call.
+    let outcome = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 macro_rules! on_either {
