@@ -1,12 +1,13 @@
 //! Threads for work that may wait for a disk, behind bounded queues: nothing asynchronous ever blocks on a file.
 
 use crate::{Error, Result};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::{
+    collections::VecDeque,
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
     },
     thread::JoinHandle,
     time::Duration,
@@ -21,25 +22,55 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A fixed number of threads and a queue that makes its callers wait when it is full.
 #[derive(Debug)]
 pub(super) struct Disk {
-    queue: Mutex<Option<mpsc::Sender<(Job, OwnedSemaphorePermit)>>>,
+    queue: Arc<Queue>,
     slots: Arc<Semaphore>,
     /// The last offer found no place in time.
     stalled: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// What is to be done. A job wakes one thread, and none if all are at work.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<(Job, OwnedSemaphorePermit)>,
+    is_closed: bool,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// Waits for the next job; None when there will be no more.
+    fn next(&self) -> Option<(Job, OwnedSemaphorePermit)> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            let next = waiting.jobs.pop_front();
+            if next.is_some() || waiting.is_closed {
+                return next;
+            }
+            self.news.wait(&mut waiting);
+        }
+    }
+}
+
 impl Disk {
     /// Starts `threads` threads that take from a queue of `slots` jobs.
     pub(super) fn start(name: &str, threads: usize, slots: usize) -> Result<Self> {
-        let (queue, jobs) = mpsc::channel::<(Job, OwnedSemaphorePermit)>();
-        let jobs = Arc::new(Mutex::new(jobs));
+        let queue = Arc::new(Queue::default());
         let threads = (0..threads)
             .map(|number| {
-                let jobs = Arc::clone(&jobs);
+                let queue = Arc::clone(&queue);
                 std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
-                    loop {
-                        let job = jobs.lock().recv();
-                        let Ok((job, _slot)) = job else { return };
+                    while let Some((job, _slot)) = queue.next() {
                         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                             tracing::error!("a disk job panicked; the read it belonged to fails");
                         }
@@ -49,7 +80,7 @@ impl Disk {
             .collect::<std::io::Result<Vec<_>>>()
             .map_err(|error| Error::Unavailable(format!("cannot start disk threads: {error}")))?;
         Ok(Self {
-            queue: Mutex::new(Some(queue)),
+            queue,
             slots: Arc::new(Semaphore::new(slots)),
             stalled: AtomicBool::new(false),
             threads: Mutex::new(threads),
@@ -91,15 +122,22 @@ impl Disk {
 
     /// Finishes what is queued and ends the threads.
     pub(super) fn close(&self) {
-        self.queue.lock().take();
+        self.queue.waiting.lock().is_closed = true;
+        self.queue.news.notify_all();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
     }
 
     fn send(&self, job: Job, slot: OwnedSemaphorePermit) -> Result<()> {
-        let queue = self.queue.lock();
-        queue.as_ref().and_then(|queue| queue.send((job, slot)).ok()).ok_or(Error::Closed)
+        let mut waiting = self.queue.waiting.lock();
+        if waiting.is_closed {
+            return Err(Error::Closed);
+        }
+        waiting.jobs.push_back((job, slot));
+        drop(waiting);
+        self.queue.news.notify_one();
+        Ok(())
     }
 }
 

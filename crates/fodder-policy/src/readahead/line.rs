@@ -154,11 +154,14 @@ impl Line {
             least.map(|least| self.streams.swap_remove(least));
         }
         let head = self.head.take_if(|_| range.start == 0);
-        let goes_on = head.is_some() || range.start == 0 && range.end >= self.widths.bold;
-        // Who waits already for what it begins with will wait for what follows.
+        let is_bold = range.start == 0 && range.end >= self.widths.bold;
+        let goes_on = head.is_some() || is_bold;
+        // Who waits already for what it begins with will wait for what follows, and is trusted with all of it: otherwise the
+        // next round trip brings little more than the first.
         let growth = if goes_on && waits { GROWTH } else { 1 };
         let width = (self.widths.first * growth).min(self.widths.most);
-        let head = head.unwrap_or(Head { proposed: 0, width, credit: 0 });
+        let credit = if is_bold && waits { width / TRUST } else { 0 };
+        let head = head.unwrap_or(Head { proposed: 0, width, credit });
         self.streams.push(Stream {
             read: range.clone(),
             steps: u32::from(goes_on),
