@@ -179,6 +179,10 @@ impl Shelf {
     fn make_directories(&self, shard: u8, reservation: &mut Reservation) -> std::result::Result<(), Errno> {
         for shard in [None, Some(shard)] {
             if self.core.files.make_directory(&self.name, shard)? {
+                // A disk that turns is better off with everything close together.
+                if shard.is_none() && self.core.medium == Medium::Ssd {
+                    self.core.files.spread(&self.name);
+                }
                 self.directories.fetch_add(1, Ordering::Relaxed);
                 reservation.spend(space::DIRECTORY_BYTES);
                 self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
