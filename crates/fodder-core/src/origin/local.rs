@@ -189,7 +189,13 @@ impl Body {
     }
 
     fn into_stream(self, first: Bytes) -> BoxStream<'static, Result<Bytes>> {
-        let rest = stream::try_unfold(self, |mut body| blocking(move || Ok(body.read()?.map(|bytes| (bytes, body)))));
+        let rest = stream::try_unfold(self, |mut body| async move {
+            // Known without a hop: whoever reads looks for the end, too.
+            if body.rest.is_empty() {
+                return Ok(None);
+            }
+            blocking(move || Ok(body.read()?.map(|bytes| (bytes, body)))).await
+        });
         stream::once(async { Ok(first) }).chain(rest).boxed()
     }
 }
