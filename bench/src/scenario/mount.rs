@@ -111,7 +111,7 @@ fn small_pages(native: &Path, setting: &Setting) -> Result<Vec<Line>> {
     for part in ["small", "large"] {
         warm_both(part, dir.path(), native)?;
     }
-    for readers in ["1", "8"] {
+    for readers in ["1", "8", "32"] {
         for (part, what, unit, options) in [
             ("small", "100 KiB files", "op/s", ["--small", "--random", "--chunk", "128KiB"].as_slice()),
             ("large", "mapped", "GB/s", &["--mmap"]),
