@@ -60,6 +60,12 @@ impl Queue {
             self.news.wait(&mut waiting);
         }
     }
+
+    /// There will be no more: threads end when they have done what is here.
+    fn close(&self) {
+        self.waiting.lock().is_closed = true;
+        self.news.notify_all();
+    }
 }
 
 impl Disk {
@@ -122,8 +128,7 @@ impl Disk {
 
     /// Finishes what is queued and ends the threads.
     pub(super) fn close(&self) {
-        self.queue.waiting.lock().is_closed = true;
-        self.queue.news.notify_all();
+        self.queue.close();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
@@ -141,6 +146,12 @@ impl Disk {
     }
 }
 
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +163,21 @@ mod tests {
         assert_eq!(disk.run(|| 7).await.unwrap(), 7);
         disk.close();
         assert!(matches!(disk.run(|| 7).await, Err(Error::Closed)));
+    }
+
+    #[test]
+    fn what_is_queued_is_done_before_threads_end_and_they_end_without_being_told() {
+        let (sent, done) = std::sync::mpsc::channel();
+        let disk = Disk::start("test", 2, 64).unwrap();
+        let threads = std::mem::take(&mut *disk.threads.lock());
+        for number in 0..64 {
+            let sent = sent.clone();
+            assert!(disk.try_submit(move || sent.send(number).unwrap()));
+        }
+        drop((disk, sent));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut done: Vec<i32> = done.iter().collect();
+        done.sort_unstable();
+        assert_eq!(done, (0..64).collect::<Vec<_>>());
     }
 }
