@@ -43,11 +43,12 @@ impl Held {
         }
     }
 
-    /// Whether it is clearly more than another.
+    /// Whether it is clearly more than another. Threads that read files of an origin come when more of them are read at once
+    /// than ever before, and stay while there is work: of those there are at most as many as requests, which are 64.
     fn exceeds(self, before: Self) -> bool {
         self.memory_kib > before.memory_kib + before.memory_kib / 5 + (32 << 10)
             || self.fds > before.fds + before.fds / 5 + 64
-            || self.threads > before.threads + 8
+            || self.threads > before.threads + 32
     }
 }
 
