@@ -11,6 +11,7 @@
 //! All of it is done in integers: two machines never differ by a rounding.
 
 mod balance;
+mod front;
 #[cfg(test)]
 mod tests;
 
@@ -85,7 +86,7 @@ impl Placement {
 
     /// Who draws the smallest number for a point.
     fn first(&self, point: u64) -> Option<usize> {
-        (0..self.members.len()).min_by_key(|member| self.draw(*member, point))
+        (0..self.members.len()).map(|member| self.drawn(member, point)).min().map(|(_, first)| first)
     }
 
     /// The owners of a point.
@@ -93,24 +94,40 @@ impl Placement {
         if replicas <= 1 {
             return self.first(point).into_iter().take(replicas).collect();
         }
-        let mut left: Vec<_> = (0..self.members.len()).map(|member| (self.draw(member, point), member)).collect();
-        left.sort_unstable_by_key(|(draw, _)| *draw);
-        let mut owners: Vec<usize> = Vec::with_capacity(replicas.min(left.len()));
-        while owners.len() < replicas && !left.is_empty() {
-            let zone = |member: usize| self.members[member].zone;
-            let elsewhere = left.iter().position(|(_, next)| owners.iter().all(|owner| zone(*owner) != zone(*next)));
-            owners.push(left.remove(elsewhere.unwrap_or(0)).1);
-        }
-        owners
+        let mut left: Vec<_> = (0..self.members.len()).map(|member| self.drawn(member, point)).collect();
+        let mut owners = Vec::with_capacity(replicas.min(left.len()));
+        self.spread(&mut left, replicas, &mut owners);
+        owners.into_iter().map(|(_, owner)| owner).collect()
     }
 
-    /// A member's number for a point, the smaller the better: an exponential draw whose mean is one over the weight. The key
-    /// settles what would be a draw between two.
-    fn draw(&self, member: usize, point: u64) -> (u128, u64) {
-        let Hand { salt, resistance } = self.hands[member];
-        (u128::from(minus_log2(mix(point ^ salt))) * resistance, self.members[member].key)
+    /// Takes the owners out of those who have drawn.
+    fn spread(&self, left: &mut Vec<Drawn>, replicas: usize, owners: &mut Vec<Drawn>) {
+        owners.clear();
+        if replicas == 1 {
+            return owners.extend(left.iter().min());
+        }
+        left.sort_unstable();
+        while owners.len() < replicas && !left.is_empty() {
+            let zone = |member: usize| self.members[member].zone;
+            let elsewhere =
+                left.iter().position(|(_, next)| owners.iter().all(|(_, owner)| zone(*owner) != zone(*next)));
+            owners.push(left.remove(elsewhere.unwrap_or(0)));
+        }
+    }
+
+    /// A member's number for a point, the smaller the better: an exponential draw whose mean is one over the weight.
+    fn drawn(&self, member: usize, point: u64) -> Drawn {
+        self.weighed(member, minus_log2(mix(point ^ self.hands[member].salt)))
+    }
+
+    /// What a draw counts. The key settles what would be a draw between two.
+    fn weighed(&self, member: usize, drawn: u64) -> Drawn {
+        ((u128::from(drawn) * self.hands[member].resistance, self.members[member].key), member)
     }
 }
+
+/// What a member has drawn, and which of them it is.
+type Drawn = ((u128, u64), usize);
 
 /// A draw has 38 bits; times this it still fits.
 const MAX_RESISTANCE: u128 = 1 << 88;
@@ -173,4 +190,9 @@ fn minus_log2(x: u64) -> u64 {
     let (low, high) = (LOGARITHMS[step], LOGARITHMS[step + 1]);
     let logarithm = low + ((u128::from(high - low) * between) >> 54) as u64;
     (64 << FRACTION) - ((u64::from(whole) << FRACTION) + logarithm)
+}
+
+/// At most [`minus_log2`] of the same, and sooner had: a logarithm lies below its tangent.
+fn drawn_at_least(x: u64) -> u64 {
+    !x >> (64 - FRACTION)
 }

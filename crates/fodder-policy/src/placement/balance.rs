@@ -5,7 +5,7 @@
 //! Whoever knows the same members and the same parcels comes to the same weights. They stay close to the capacities, so
 //! that few parcels move for them; where shares are even by chance, as they are of many parcels, nothing is changed.
 
-use super::{MAX_RESISTANCE, Parcel, Placement};
+use super::{MAX_RESISTANCE, Parcel, Placement, front::Front};
 
 /// Of more parcels than this, shares are as even as they need to be.
 pub const MAX_LOADS: usize = 1 << 18;
@@ -22,8 +22,8 @@ const ONE: u128 = 1 << 32;
 /// A parcel, and how much it weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    point: u64,
-    bytes: u64,
+    pub(super) point: u64,
+    pub(super) bytes: u64,
 }
 
 impl Load {
@@ -47,14 +47,11 @@ impl Placement {
             (mul_div(bytes, u128::from(self.members[member].capacity), capacity)).max(1)
         };
         let owed: Vec<u128> = (0..count).map(owed).collect();
+        let front = Front::new(&self, loads, replicas.max(1));
         let mut best: Option<(u128, Self)> = None;
         for round in 0..ROUNDS {
-            let ratios: Vec<u128> = self
-                .shares(loads, replicas)
-                .iter()
-                .zip(&owed)
-                .map(|(share, owed)| mul_div(*share, ONE, *owed))
-                .collect();
+            let shares = front.shares(&self);
+            let ratios: Vec<u128> = shares.iter().zip(&owed).map(|(share, owed)| mul_div(*share, ONE, *owed)).collect();
             let most = ratios.iter().copied().max().unwrap_or(ONE);
             if best.as_ref().is_none_or(|(least, _)| most < *least) {
                 best = Some((most, self.clone()));
@@ -70,19 +67,6 @@ impl Placement {
             }
         }
         best.map_or(self, |(_, best)| best)
-    }
-
-    /// Bytes that each member owns of these.
-    fn shares(&self, loads: &[Load], replicas: usize) -> Vec<u128> {
-        let mut shares = vec![0; self.members.len()];
-        for load in loads {
-            if replicas <= 1 {
-                self.first(load.point).into_iter().for_each(|owner| shares[owner] += u128::from(load.bytes));
-            } else {
-                self.all(load.point, replicas).into_iter().for_each(|owner| shares[owner] += u128::from(load.bytes));
-            }
-        }
-        shares
     }
 }
 

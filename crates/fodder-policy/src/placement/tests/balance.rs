@@ -1,6 +1,6 @@
 //! Shares are even whatever members are called, and little moves for it.
 
-use super::*;
+use super::{super::front::Front, *};
 
 /// Members that are called at random.
 fn named(seed: u64, capacities: &[u64]) -> Vec<Member> {
@@ -112,4 +112,32 @@ fn what_is_even_by_chance_is_left_as_it_is() {
     let (few, all) = (loads(100, |_| 1), Placement::new(members.iter().copied()));
     assert_eq!(balanced(&members, &few, 3), all, "everybody owns everything");
     assert_eq!(balanced(&members[..1], &few, 1).members().len(), 1);
+}
+
+#[test]
+fn what_is_added_up_again_is_what_drawing_again_would_give() {
+    let objects: Vec<_> = loads(300, |n| 1 + n % 9).iter().map(|(parcel, bytes)| Load::new(*parcel, *bytes)).collect();
+    for (seed, replicas, zones) in (0..30).flat_map(|seed| [(seed, 1, 1), (seed, 2, 1), (seed, 2, 3), (seed, 3, 2)]) {
+        let mut members = named(seed, &[1 << 30; 20]);
+        members.iter_mut().enumerate().for_each(|(n, member)| member.capacity <<= n % 3);
+        // One zone has nearly everybody.
+        members.iter_mut().enumerate().for_each(|(n, member)| member.zone = (n as u32).min(zones - 1));
+        let mut placement = Placement::new(members);
+        let front = Front::new(&placement, &objects, replicas);
+        // From a little to so much that anybody may come first.
+        for percent in [0, 1, 10, 50, 90] {
+            for (n, hand) in placement.hands.iter_mut().enumerate() {
+                let change = u128::from(mix(seed ^ n as u64 ^ percent << 8) % (2 * percent + 1)) + 100;
+                hand.resistance = hand.resistance * (change - u128::from(percent)) / 100;
+            }
+            let mut right = vec![0; placement.members().len()];
+            for load in &objects {
+                placement
+                    .all(load.point, replicas)
+                    .into_iter()
+                    .for_each(|owner| right[owner] += u128::from(load.bytes));
+            }
+            assert_eq!(front.shares(&placement), right, "seed {seed}, {replicas} replicas, {zones} zones, {percent} %");
+        }
+    }
 }
