@@ -36,10 +36,14 @@ pub(crate) fn write_files(dir: &Path, count: usize, len: usize) -> Result<()> {
     (0..10).try_for_each(|class| fs::create_dir_all(dir.join(format!("class{class}"))))?;
     for number in 0..count {
         scramble(number as u64, &mut bytes);
-        fs::write(dir.join(format!("class{}/{number:06}.jpg", number % 10)), &bytes)
-            .with_context(|| format!("cannot write to {}", dir.display()))?;
+        fs::write(file(dir, number), &bytes).with_context(|| format!("cannot write to {}", dir.display()))?;
     }
     Ok(())
+}
+
+/// Where [`write_files`] puts a file.
+pub(crate) fn file(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("class{}/{number:06}.jpg", number % 10))
 }
 
 /// 0..len in an order that depends on the seed alone.

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
@@ -65,6 +66,14 @@ impl Drop for Process {
         self.input = None;
         let _ = self.child.wait();
     }
+}
+
+/// KiB of memory that a process has: `VmRSS`, all that is resident, or one of its parts, such as `RssAnon`.
+pub(crate) fn memory_kib(process: u32, which: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':'));
+    let text = line.with_context(|| format!("no {which}"))?.trim().trim_end_matches(" kB");
+    text.parse().with_context(|| format!("{which} is {text:?}"))
 }
 
 /// The child's side: answers each line that its parent says with one of its own.

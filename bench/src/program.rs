@@ -59,6 +59,11 @@ impl Node {
         bail!("a node did not start")
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it listens on this host.
     pub(crate) fn socket(&self) -> &str {
         &self.socket
@@ -104,11 +109,14 @@ impl Node {
     pub(crate) fn mount(&self, dir: &Path, more: &[&str]) -> Result<Mount> {
         std::fs::create_dir_all(dir)?;
         let mut command = fodder()?;
-        command.arg("mount").arg("bench").arg(dir).args(["--addr", &self.socket]).args(more);
-        // It goes into the background, and must not keep our pipes.
-        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
-        ensure!(status.success(), "{command:?} ended with {status}");
-        Ok(Mount { dir: dir.into() })
+        command.args(["mount", "--foreground", "--log-level", "error", "bench"]).arg(dir);
+        command.args(["--addr", &self.socket]).args(more);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start fodder")?;
+        let mut lines = BufReader::new(child.stdout.take().context("it is piped")?).lines();
+        if !lines.any(|line| line.is_ok_and(|line| line == "ready")) {
+            bail!("{command:?} ended with {}", child.wait()?);
+        }
+        Ok(Mount { child, dir: dir.into() })
     }
 }
 
@@ -123,6 +131,7 @@ impl Drop for Node {
 /// A mounted dataset; unmounted when dropped.
 #[derive(Debug)]
 pub(crate) struct Mount {
+    child: Child,
     dir: PathBuf,
 }
 
@@ -131,6 +140,11 @@ impl Mount {
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Mount {
@@ -138,5 +152,8 @@ impl Drop for Mount {
         if let Err(error) = run([OsStr::new("unmount"), self.dir.as_os_str(), OsStr::new("--lazy")]) {
             eprintln!("{error:#}");
         }
+        // It would wait for whoever has a file open there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -8,6 +8,7 @@ mod first_epoch;
 mod membership;
 mod memory;
 mod mount;
+mod opens;
 mod peers;
 mod python;
 mod random_reads;
@@ -61,6 +62,8 @@ pub(crate) enum Scenario {
     Mount,
     /// A mount on one of three nodes, the data smaller and larger than one node's cache, against the native directory.
     MountCluster,
+    /// The memory of a node and of a mount over a million opens of a hundred thousand files.
+    Opens,
     /// The mount beside those of rclone and s3fs.
     Peers,
     /// A first epoch over shards through a mount, against the line and against warming.
@@ -90,6 +93,7 @@ impl Scenario {
         Self::Membership,
         Self::Mount,
         Self::MountCluster,
+        Self::Opens,
         Self::Peers,
         Self::FirstEpoch,
         Self::RandomReads,
@@ -111,6 +115,7 @@ impl Scenario {
             Self::Membership => "membership",
             Self::Mount => "mount",
             Self::MountCluster => "mount-cluster",
+            Self::Opens => "opens",
             Self::Peers => "peers",
             Self::FirstEpoch => "first-epoch",
             Self::RandomReads => "random-reads",
@@ -135,6 +140,7 @@ impl Scenario {
             Self::Membership => membership::run(setting),
             Self::Mount => mount::run(setting),
             Self::MountCluster => mount::run_cluster(setting),
+            Self::Opens => opens::run(setting),
             Self::Peers => peers::run(setting),
             Self::FirstEpoch => first_epoch::run(setting),
             Self::RandomReads => random_reads::run(setting),

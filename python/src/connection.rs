@@ -41,6 +41,13 @@ pub(crate) struct Whom {
     pub(crate) revive: Vec<String>,
 }
 
+impl Whom {
+    /// Whether a node that says so is passed over: it answers no clients on this machine, and others were named.
+    pub(crate) fn passes_over(&self, error: &Error) -> bool {
+        error.is_for_nodes_only() && self.addresses.len() > 1
+    }
+}
+
 /// What one process has open to its node. Its locks are taken only while attached to Python, and so never while another
 /// thread forks.
 #[derive(Debug)]
@@ -182,7 +189,7 @@ impl Wait {
 
     /// After a failure: turns to the next node, waits a moment when none is left, or says that it is final.
     pub(crate) fn after(&mut self, error: Error, whom: &Whom) -> Result<()> {
-        if signal::should_end() || !self.is_passing(&error) {
+        if signal::should_end() || !(self.is_passing(&error) || whom.passes_over(&error)) {
             return Err(error);
         }
         self.at = (self.at + 1) % whom.addresses.len();

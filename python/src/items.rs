@@ -115,6 +115,7 @@ pub(crate) fn warm<'py>(py: Python<'py>, progress: &v1::WarmProgress) -> PyResul
         ("files_too_large", progress.files_too_large),
         ("files_declined", progress.files_declined),
         ("files_failed", progress.files_failed),
+        ("files_outdated", progress.files_outdated),
         ("files_evicted", progress.files_evicted),
     ] {
         said.set_item(name, count)?;

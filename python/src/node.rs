@@ -251,6 +251,9 @@ impl Node {
                     Err(error) => error,
                     Ok(mut connection) => match ask(&mut connection, &mut answer) {
                         Err(error) if connection.client.is_broken() || wait.is_early(&error) => error,
+                        Err(error) if whom.passes_over(&error) => error,
+                        // What this connection has open was removed, and may have been added again.
+                        Err(error @ Error::Closed(_)) => error,
                         outcome => {
                             pool.ask(connection.at);
                             return (Some(connection), outcome.map(|()| answer));

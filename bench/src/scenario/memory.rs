@@ -6,6 +6,7 @@ use crate::{
     fixture::NAME,
     node::{NodeArguments, RunningNode},
     outcome::{Line, Target},
+    process::memory_kib,
 };
 use anyhow::{Context, Result, ensure};
 use fodder_api::{
@@ -83,9 +84,7 @@ fn peak(arguments: &NodeArguments, door: Door, objects: u64) -> Result<(f64, f64
 fn watch(process: u32, done: &AtomicBool) -> Result<u64> {
     let mut peak = 0;
     while !done.load(Relaxed) {
-        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
-        peak = peak.max(line.trim().trim_end_matches(" kB").parse()?);
+        peak = peak.max(memory_kib(process, "RssAnon")?);
         thread::sleep(Duration::from_millis(10));
     }
     Ok(peak)

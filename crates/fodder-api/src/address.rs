@@ -3,6 +3,7 @@
 use crate::{Error, Result};
 use std::{
     fmt,
+    net::IpAddr,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -51,6 +52,27 @@ impl Address {
             return Err(wrong());
         }
         Ok(Self::Tcp(text.to_owned()))
+    }
+}
+
+impl Address {
+    /// What to look at when the node there took a connection and said nothing on it.
+    pub(crate) fn advice_when_mute(&self) -> &'static str {
+        let is_elsewhere = match self {
+            Self::Unix(_) => false,
+            Self::Tcp(address) => {
+                let host = address.rsplit_once(':').map_or(&address[..], |(host, _)| host);
+                let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+                host != "localhost" && !ip.is_ok_and(|ip| ip.is_loopback())
+            }
+        };
+        match is_elsewhere {
+            true => {
+                "see whether it is running, and whether it has certificates (cluster.tls): then it answers other machines \
+                 over TLS only, and clients belong on its own"
+            }
+            false => "see whether it is running",
+        }
     }
 }
 

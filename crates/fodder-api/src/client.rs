@@ -21,7 +21,13 @@ use crate::{
     v1::{self, node_client::NodeClient},
 };
 use fodder_policy::advise::Advice;
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io::{self, ErrorKind},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 use tonic::{Request, Response, Status, transport::Channel};
 
 /// How long a client waits.
@@ -79,6 +85,11 @@ struct Peer {
     timeouts: Timeouts,
 }
 
+/// Whether a connection was there, and then not.
+fn broke_off(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof)
+}
+
 impl Peer {
     /// The error of a call. One that never reached the node says so, and what to do.
     fn error(&self, status: Status) -> Error {
@@ -86,13 +97,15 @@ impl Peer {
         if source.is_none() || status.metadata().contains_key(crate::error::ERROR_TRAILER) {
             return status.into();
         }
-        let mut cause = status.message().to_owned();
+        let (mut cause, mut is_mute) = (status.message().to_owned(), false);
         while let Some(error) = source {
             cause = error.to_string();
+            is_mute = error.downcast_ref().is_none_or(broke_off);
             source = error.source();
         }
         let address = &self.address;
-        Error::Unavailable(format!("cannot reach the node at {address}: {cause}; see whether it is running"))
+        let advice = if is_mute { address.advice_when_mute() } else { "see whether it is running" };
+        Error::Unavailable(format!("cannot reach the node at {address}: {cause}; {advice}"))
     }
 
     fn silent(&self) -> Error {

@@ -8,6 +8,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The trailer of a gRPC status that names the [`ErrorCode`].
 pub const ERROR_TRAILER: &str = "fodder-error";
 
+/// What a node says to a client on another machine, where it answers nobody there but nodes.
+pub const NODES_ONLY: &str = "this node answers other machines only if they are nodes of its cluster: ask on its own machine, or \
+                              ask the node on yours";
+
 /// Why a node could not do as asked, or could not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -35,7 +39,7 @@ pub enum Error {
     /// Bytes are not what they should be.
     #[error("{0}")]
     Corrupt(String),
-    /// The node is shutting down.
+    /// The node is shutting down, or has removed the dataset: open it anew.
     #[error("{0}")]
     Closed(String),
     /// A fault of Fodder itself.
@@ -58,6 +62,11 @@ impl Error {
             ErrorCode::Closed => Self::Closed(message),
             ErrorCode::Internal | ErrorCode::Unspecified => Self::Internal(message),
         }
+    }
+
+    /// Whether the node answers no clients on this machine; another may.
+    pub fn is_for_nodes_only(&self) -> bool {
+        matches!(self, Self::Denied(text) if text == NODES_ONLY)
     }
 
     /// The code that stands for this error on the wire.

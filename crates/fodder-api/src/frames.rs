@@ -29,7 +29,7 @@
 //!  13 DESCRIBE 16 object                                                                       -> OBJECT
 //!  14 TOUCH    16 objects ... (at most 4,096)                                                  no reply
 //!  15 GIVE     16 offset u64  24 length u64  32 key [16]  48 flags u8 (1: only what is held, 2: in the owner's place, 4: only what
-//!              is at hand)  49 zero u8  50 bytes of the name u16  52 dataset utf-8  .. path utf-8           -> COMING ..., PART ...
+//!              is at hand, 8: again)  49 zero u8  50 bytes of the name u16  52 dataset utf-8  .. path utf-8 -> COMING ..., PART ...
 //!  16 MEET     16 nonce [16]                                                                   -> MET
 //!  17 PROVE    16 proof [32]                                                                   -> DONE
 //!  18 TAKE     as GIVE                                                                         -> COMING ..., DONE
@@ -68,7 +68,9 @@
 //! side proves that it knows it before anything is given or answered: a proof is a keyed BLAKE3 hash of `node` or `peer` and both
 //! nonces. A GIVE is answered from the node's tiers, or, if the node owns the bytes, through its own fetch, else with
 //! `NotFound`; COMING is said at once and again while the node waits. What is asked for as at hand (from version 7 on) is answered
-//! with `NotFound` instead of COMING: so many such requests may be sent behind each other, and are answered in their order.
+//! with `NotFound` instead of COMING: so many such requests may be sent behind each other, and are answered in their order. Who
+//! was sent bytes that do not match says so when it asks again (from version 8 on): the node first compares what it has of them with
+//! its checksums, and drops what differs.
 //!
 //! `source` is a number of [`Source`](crate::Source), `delivery` one of [`Delivery`](crate::Delivery), `status` one of
 //! [`ErrorCode`](crate::v1::ErrorCode), `index` the place of the item in the answer. Flags: 1 there is a label; 2 the
@@ -114,7 +116,7 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 7);
+pub const VERSIONS: (u16, u16) = (2, 8);
 
 /// The first version in which nodes give each other bytes.
 pub const GIVES_SINCE: u16 = 4;
@@ -124,6 +126,9 @@ pub const TELLS_SINCE: u16 = 5;
 
 /// The first version in which nodes ask each other for what is at hand.
 pub const HANDS_SINCE: u16 = 7;
+
+/// The first version in which a node that is asked again compares what it has before it sends it.
+pub const COMPARES_SINCE: u16 = 8;
 
 /// The first version that shows cache files which may still change.
 pub const VIEWS_SINCE: u16 = 5;
@@ -136,6 +141,9 @@ pub const LINKS_SINCE: u16 = 3;
 
 /// Stands for the item of an object that was asked for by its path.
 pub const NO_ITEM: u64 = u64::MAX;
+
+/// Set in the number of a reader: a kernel asks, for pages around one of a mapped file that somebody has touched.
+pub const PAGED_READER: u64 = 1 << 63;
 
 /// The longest a request may be behind its head: as many ids as are allowed.
 pub const MAX_REQUEST_BYTES: u32 = (crate::MAX_IDS * 8) as u32;

@@ -22,6 +22,7 @@ pub mod error;
 pub mod frames;
 mod job;
 mod probe;
+mod stats;
 
 pub use address::Address;
 pub use client::{

@@ -7,7 +7,7 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS: libc::c_int = 4;
 
-/// Has all threads that are still to come share a few arenas. For the beginning of a program that runs a node.
+/// Has all threads that are still to come share a few arenas. For the beginning of a program that is a node or a mount.
 pub fn share_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code, reason = "the allocator has no other way to be told")]

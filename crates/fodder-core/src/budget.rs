@@ -80,8 +80,10 @@ impl Budget {
     /// Waits for its turn and takes `bytes`. The caller holds no other permit, or it may wait for itself.
     pub async fn acquire(&self, bytes: u64) -> Result<Permit> {
         let wanted = self.checked(bytes)?;
+        // Also who gives up while waiting may give back what was already set aside for it.
+        let giving_back = GivingBack(Arc::clone(&self.0));
         let held = Arc::clone(&self.0.free).acquire_many_owned(wanted).await.map_err(|_| Error::Closed)?;
-        Ok(Permit { held, giving_back: GivingBack(Arc::clone(&self.0)) })
+        Ok(Permit { held, giving_back })
     }
 
     /// Takes `bytes` if they are free now and nobody waits.
@@ -265,6 +267,22 @@ mod tests {
         drop(readers);
         assert!(matches!(greedy.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
         assert!(budget.acquire_spare(90, 2).await.is_ok(), "what is more than a part is taken when nothing else is");
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_up_waiting_wakes_those_who_wait_for_what_is_spare() {
+        let budget = Budget::new(100);
+        let readers = budget.acquire(60).await.unwrap();
+        let mut waiting = Box::pin(budget.acquire(80));
+        let mut spare = Box::pin(budget.acquire_spare(10, 2));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(spare.as_mut().poll(&mut context).is_pending());
+        drop(readers);
+        assert_ne!(budget.0.ebb.mark.load(SeqCst), 0, "it is set aside for who has waited");
+        drop(waiting);
+        assert_eq!(budget.0.ebb.mark.load(SeqCst), 0);
+        assert!(matches!(spare.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
     }
 
     #[tokio::test]

@@ -218,6 +218,11 @@ impl Catalog {
         blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links, Some(id))).await
     }
 
+    /// Waits until whoever changes it is done.
+    pub async fn settled(&self) {
+        drop(self.changing.lock().await);
+    }
+
     fn new(dir: &Path, identity: &blake3::Hash, layout: &Layout, state: State) -> Self {
         let state = ArcSwap::from_pointee(state);
         let (layout, grown) = (layout.clone(), OnceLock::new());

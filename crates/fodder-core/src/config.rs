@@ -42,6 +42,14 @@ pub struct EngineConfig {
     pub record: Option<PathBuf>,
 }
 
+impl EngineConfig {
+    /// Refuses to check what is cached again without any rest.
+    pub fn check_interval(&self) -> Result<()> {
+        let text = "scrub_interval must not be 0: it is the rest before everything cached is checked again, such as 1h";
+        if self.scrub_interval.is_zero() { Err(Error::Invalid(text.into())) } else { Ok(()) }
+    }
+}
+
 /// A directory with a medium and a quota.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,6 +116,16 @@ impl DatasetConfig {
             refresh_interval: None,
             anonymous: false,
         }
+    }
+
+    /// Refuses to list the origin again without any rest.
+    pub fn check_interval(&self) -> Result<()> {
+        let text = "refresh_interval (--refresh) must not be 0: say how often to look for changes, such as 10m, or leave it out to look \
+                    only when asked (fodder index)";
+        if self.refresh_interval.is_some_and(|interval| interval.is_zero()) {
+            return Err(Error::Invalid(text.into()));
+        }
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ mod guess;
 mod guest;
 mod hold;
 pub mod job;
+mod life;
 mod lock;
 mod meter;
 pub mod peer;
@@ -31,7 +32,7 @@ pub mod warm;
 pub use convoy::Convoy;
 pub use dataset::Dataset;
 pub use fodder_policy::advise::{Advice, Limit, Row as AdviceRow};
-pub use fodder_policy::readahead::Pattern;
+pub use fodder_policy::readahead::{Pattern, ReaderId};
 pub use meter::Reader;
 pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};
 pub use view::View;
@@ -131,6 +132,7 @@ impl Engine {
                 "the memory budget must be at least {MIN_BUDGET_BYTES} bytes (32 MiB)"
             )));
         }
+        config.check_interval()?;
         let lock = DirLock::take(&config.cache_dir)?;
         let mut tiers = config.tiers.clone();
         if tiers.is_empty() {
@@ -191,7 +193,9 @@ impl Engine {
     /// Names datasets that are about to be added: until they are, whoever asks for one is told to ask again. The names that
     /// were expected before are not any more.
     pub fn expect(&self, names: impl IntoIterator<Item = String>) {
-        *self.expected.write() = names.into_iter().collect();
+        let mut expected = self.expected.write();
+        *expected = names.into_iter().collect();
+        self.spaces.iter().for_each(|space| space.await_datasets(!expected.is_empty()));
     }
 
     /// Whether datasets are still to be added.
@@ -200,9 +204,14 @@ impl Engine {
     }
 
     /// Adds a dataset: reopens its catalog, or lists the origin. Adding it twice alike is fine;
-    /// [`Error::Conflict`] if the name is taken by something else.
-    pub async fn add_dataset(&self, config: DatasetConfig) -> Result<Arc<Dataset>> {
+    /// [`Error::Conflict`] if the name is taken by something else. Done to its end, also if nobody waits for that.
+    pub async fn add_dataset(self: &Arc<Self>, config: DatasetConfig) -> Result<Arc<Dataset>> {
         check(&config)?;
+        let engine = Arc::clone(self);
+        self.shared.to_its_end(&self.shared.closing, async move { engine.add_dataset_here(config).await }).await
+    }
+
+    async fn add_dataset_here(&self, config: DatasetConfig) -> Result<Arc<Dataset>> {
         let _one_at_a_time = self.changing.lock().await;
         let options = OriginOptions { anonymous: config.anonymous, concurrency: self.config.origin_concurrency };
         let origin = Origin::open(&config.origin, &options).await?;
@@ -241,6 +250,7 @@ impl Engine {
         let _one_at_a_time = self.changing.lock().await;
         let dataset = self.dataset(name)?;
         self.datasets.write().remove(name);
+        dataset.close().await;
         dataset.detach();
         if let Some(peers) = self.shared.peers.get() {
             peers.forgets(name);
@@ -371,5 +381,5 @@ fn check(config: &DatasetConfig) -> Result<()> {
     {
         return Err(Error::Invalid(format!("a dataset's share of the cache is over 0 and at most 1, not {share}")));
     }
-    Ok(())
+    config.check_interval()
 }

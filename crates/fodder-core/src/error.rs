@@ -32,8 +32,8 @@ pub enum Error {
     /// Bytes are not what they should be (a broken shard, a snapshot of another format).
     #[error("{0}")]
     Corrupt(String),
-    /// The node is shutting down.
-    #[error("the node is shutting down")]
+    /// The node is shutting down, or has removed the dataset: ask anew, by name.
+    #[error("the node is shutting down, or has removed the dataset")]
     Closed,
     /// A fault of Fodder itself.
     #[error("internal error: {0}; please report this")]

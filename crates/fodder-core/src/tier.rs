@@ -28,7 +28,12 @@ use crate::{
     config::{Medium, TierConfig},
     id::{FileKey, ObjectSlot, PieceId},
 };
-use std::{fmt::Debug, ops::Range, sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// The objects of a dataset as a shelf sees them: sizes and names of cache files, by slot.
 pub trait ObjectTable: Send + Sync + Debug {
@@ -146,6 +151,11 @@ impl Tier {
         self.core.pulse.health()
     }
 
+    /// Whether its disk failed lately and is not tried again yet.
+    pub fn rests(&self) -> bool {
+        self.core.pulse.rests(Instant::now())
+    }
+
     /// Bytes of memory it holds beside its shelves.
     pub fn memory_bytes(&self) -> usize {
         self.core.memory_bytes()
@@ -175,6 +185,16 @@ impl Tier {
     /// The datasets of which the tier remembers something, but which are not attached.
     pub fn unattached(&self) -> Vec<String> {
         self.core.registry.lock().unattached()
+    }
+
+    /// Whether it holds something of datasets that are not attached. Never waits: it may, while somebody changes that.
+    pub fn has_unattached(&self) -> bool {
+        self.core.registry.try_lock().is_none_or(|registry| registry.next_unattached().is_some())
+    }
+
+    /// Drops files of a dataset that is not attached, about so many bytes; false if there are none.
+    pub fn evict_unattached(&self, bytes: u64) -> bool {
+        sweep::evict_unattached(&self.core, bytes)
     }
 
     /// Waits until everything that was written or evicted so far is in the index.

@@ -7,7 +7,13 @@ use fodder_core::{
     origin::{ObjectEntry, Origin, OriginOptions},
 };
 use futures::{StreamExt, TryStreamExt};
-use std::{fs, io::Write, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    fs,
+    io::Write,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 async fn open(path: &Path) -> Origin {
     Origin::open(path.to_str().unwrap(), &OriginOptions::default()).await.unwrap()
@@ -76,6 +82,9 @@ async fn links_are_followed_and_special_files_left_out() {
     link(Path::new("near"), "alias");
     link(dir.path(), "loop");
     link(Path::new("nothing"), "broken");
+    link(Path::new("itself"), "itself");
+    link(Path::new("near/by"), "through a file");
+    link(Path::new(&"n".repeat(256)), "longer than a name can be");
     let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
 
     let origin = open(dir.path()).await;
@@ -258,4 +267,43 @@ async fn a_version_tells_when_a_file_was_written() {
     assert_eq!(origin.modified_ns(&list(&origin).await[0].version), Some(1_600_000_000_123_456_789));
     assert_eq!(origin.modified_ns(&Version("mtime:1600000000123-7".into())), Some(1_600_000_000_123_000_000));
     assert_eq!(origin.modified_ns(&Version("\"d41d8cd98f00b204\"".into())), None);
+}
+
+/// A file system whose server is gone, as one of a network may be. Unmounted when the test ends, however it ends.
+struct DeadMount(PathBuf);
+
+impl DeadMount {
+    fn at(dir: PathBuf) -> Option<Self> {
+        fs::create_dir(&dir).unwrap();
+        // The shell is its server, and ends.
+        let mount = "exec 3<>/dev/fuse && mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none \"$0\"";
+        let mounted = Command::new("sh").args(["-c", mount]).arg(&dir).output();
+        mounted.is_ok_and(|mounted| mounted.status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for DeadMount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_at_fails_a_listing_and_is_not_taken_for_gone() {
+    let [dir, linking] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for dir in [&dir, &linking] {
+        fs::write(dir.path().join("a"), "a").unwrap();
+    }
+    let Some(dead) = DeadMount::at(dir.path().join("dead")) else {
+        println!(
+            "SKIPPED what_cannot_be_looked_at_fails_a_listing_and_is_not_taken_for_gone: mounting a file system needs root"
+        );
+        return;
+    };
+    std::os::unix::fs::symlink(&dead.0, linking.path().join("link")).unwrap();
+    for (dir, name) in [(&dir, "dead"), (&linking, "link")] {
+        let listed: Result<Vec<_>, _> = open(dir.path()).await.list().try_collect().await;
+        let error = listed.expect_err("the listing is not whole");
+        assert!(matches!(error, Error::Unavailable(_)) && error.to_string().contains(name), "{error}");
+    }
 }

@@ -171,6 +171,49 @@ fn a_file_that_leaves_and_comes_anew_beside_a_commit_is_not_taken_for_lost() {
     assert_eq!(shelf.drain_lost(), []);
 }
 
+#[test]
+fn what_a_crash_left_behind_keeps_no_object_out_that_is_asked_for_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(&[100; 500]);
+    let before = open_lazy(home.path(), 64 << 20);
+    world.fill_all(&before.attach("birds", world.table()).unwrap());
+    before.abandon();
+    drop(before);
+    // Enough of it that the sweep takes a while.
+    for n in 0..20_000_u128 {
+        let shard = home.path().join(format!("t/data/birds/{:02x}", n % 256));
+        std::fs::create_dir_all(&shard).unwrap();
+        std::fs::File::create(shard.join(format!("{:02x}{n:030x}", n % 256))).unwrap();
+    }
+    // Readers ask for everything while it is on its way to files that no index knows.
+    let tier = open_unsynced(home.path(), 1 << 30);
+    let shelf = tier.attach("birds", world.table()).unwrap();
+    (0..world.pieces()).for_each(|piece| _ = world.fill(&shelf, piece));
+    tier.wait_swept();
+    world.fill_all(&shelf);
+    assert_quota(&tier, home.path());
+}
+
+#[test]
+fn what_is_cached_of_a_dataset_that_was_removed_and_added_is_there_after_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(&[1; 6000]);
+    // Commits all the time, so that the index is written anew in the middle of the removal.
+    let options = TierOptions { commit_interval: Duration::ZERO, ..options() };
+    let tier = Tier::open_with(&config(home.path(), 1 << 30, Medium::Mem), options).unwrap();
+    world.fill_all(&tier.attach("birds", world.table()).unwrap());
+    tier.detach("birds").unwrap();
+    // Little of it, since writing the index anew once more would put right what was wrong.
+    let shelf = tier.attach("birds", world.table()).unwrap();
+    (0..10).for_each(|piece| world.fill(&shelf, piece).unwrap());
+    tier.close();
+    drop((shelf, tier));
+    let tier = open_unsynced(home.path(), 1 << 30);
+    let shelf = tier.attach("birds", world.table()).unwrap();
+    assert_eq!(shelf.len(), 10);
+    assert_eq!(tier.unattached(), [""; 0]);
+}
+
 /// A tmpfs that is unmounted when the test ends, however it ends.
 struct SmallDisk(tempfile::TempDir);
 

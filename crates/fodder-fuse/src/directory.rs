@@ -136,6 +136,11 @@ impl Directory {
 }
 
 impl Listed {
+    /// The snapshot that the page is of.
+    pub(crate) fn snapshot(&self) -> SnapshotId {
+        self.page.snapshot
+    }
+
     /// Whether the listing goes on with an entry of this page, or is at its end.
     fn covers(&self, rank: u32) -> bool {
         rank == self.from || self.index_behind(rank).is_some() && !self.is_last(rank)

@@ -18,12 +18,12 @@ use crate::{
     error::Errno,
     inode::{Found, Kind, Table},
     mode::Policy,
-    node::{Newest, Node},
+    node::{Newest, Node, SnapshotId},
     sharded::Sharded,
 };
 use ahead::{Ahead, Buffers};
 use fodder_api::{
-    frames::{ObjectId, ObjectInfo},
+    frames::{ObjectId, ObjectInfo, PAGED_READER},
     spelling,
 };
 use parking_lot::Mutex;
@@ -33,7 +33,7 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -67,6 +67,8 @@ pub(crate) struct FileSystem<N> {
     snapshots: Snapshots,
     /// The newest snapshot when last asked.
     newest: Mutex<Option<Newest>>,
+    /// The kernel was told at the last look that the dataset changed, and must be told once more.
+    tell_again: AtomicBool,
     /// Objects whose kept files were opened since the node was last told.
     touched: Sharded<Vec<ObjectId>>,
     /// Open files whose reads are answered here.
@@ -112,6 +114,7 @@ impl<N: Node> FileSystem<N> {
             pool: Pool::new(settings.files, registrar),
             snapshots: Snapshots::default(),
             newest: Mutex::default(),
+            tell_again: AtomicBool::new(false),
             touched: Sharded::default(),
             handles: Sharded::default(),
             directories: Mutex::default(),
@@ -180,24 +183,35 @@ impl<N: Node> FileSystem<N> {
         }
     }
 
-    /// What the node is told of an open file, by which it knows which reads belong together.
-    fn reader(&self, handle: Option<u64>) -> u64 {
-        handle.map_or(0, |handle| self.first_reader.wrapping_add(handle).max(1))
+    /// What the node is told of an open file, by which it knows which reads belong together, and which are for pages.
+    fn reader(&self, handle: Option<u64>, paged: bool) -> u64 {
+        let number = |handle| (self.first_reader.wrapping_add(handle) & !PAGED_READER).max(1);
+        handle.map_or(0, |handle| number(handle) | if paged { PAGED_READER } else { 0 })
     }
 
     fn new_handle(&self) -> u64 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Asks whether the dataset has changed; if so, what the kernel must look at again. A node that is away has not.
+    /// Asks whether the dataset has changed; if so, what the kernel must look at again, now and at the next time this is asked:
+    /// answers from the snapshot before may still be on their way to it. A node that is away has not changed.
     pub(crate) fn changes(&self) -> Option<Changes> {
         let now = self.node.newest().ok()?;
         let before = self.newest.lock().replace(now);
-        if before.is_none_or(|before| before.snapshot == now.snapshot) {
+        let changed = before.is_some_and(|before| before.snapshot != now.snapshot);
+        if !self.tell_again.swap(changed, Ordering::Relaxed) && !changed {
             return None;
         }
         let (entries, directories) = self.inodes.everything();
+        if changed {
+            tracing::info!(entries = entries.len(), "the dataset changed; the kernel looks again");
+        }
         Some(Changes { entries, directories })
+    }
+
+    /// Whether a snapshot is the newest, as far as is known here.
+    fn is_newest(&self, snapshot: SnapshotId) -> bool {
+        self.newest.lock().is_some_and(|newest| newest.snapshot == snapshot)
     }
 
     /// Notes that a kept file was opened. What does not fit until the node is told is not told.
@@ -219,6 +233,8 @@ impl<N: Node> FileSystem<N> {
     /// Gives back what is not needed; entries that the kernel should forget because there are too many.
     pub(crate) fn tidy(&self) -> Vec<(u64, Box<str>)> {
         self.pool.sweep();
+        self.node.give_back();
+        self.handles.each().for_each(|part| part.values().for_each(|open| open.ahead.grow_idle()));
         self.inodes.surplus()
     }
 

@@ -124,6 +124,10 @@ impl Table {
             lookups: 0,
         });
         inode.lookups += 1;
+        if let (Kind::File(known, _), Found::Object(object)) = (&mut inode.kind, found) {
+            // The same version, but a node that has built its catalog anew may have it in another slot.
+            *known = object;
+        }
         if inode.parent != parent || &*inode.name != name {
             (inode.parent, inode.name) = (parent, name.into());
         }
@@ -216,6 +220,16 @@ mod tests {
         assert_ne!(table.remember(ROOT, "a", Found::Object(object(5))), one);
         assert!(table.remember(ROOT, "zero", Found::Object(object(0))) > ROOT);
         assert_ne!(table.remember(ROOT, "d", Found::Directory("d")), table.remember(ROOT, "e", Found::Directory("e")));
+    }
+
+    #[test]
+    fn an_object_is_known_by_the_slot_it_was_last_found_in() {
+        let table = Table::new(10);
+        let ino = table.remember(ROOT, "a", Found::Object(object(77)));
+        let mut moved = object(77);
+        moved.id.slot = 5;
+        assert_eq!(table.remember(ROOT, "a", Found::Object(moved)), ino);
+        assert!(matches!(&table.lock(ino)[&ino].kind, Kind::File(object, _) if object.id.slot == 5));
     }
 
     #[test]

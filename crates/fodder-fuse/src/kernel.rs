@@ -74,7 +74,10 @@ impl<N: Node> Handler<N> {
                 Err(error) => reply.error(error),
             },
             Operation::Open => self.open(ino, reply),
-            Operation::Read { handle, offset, size } => self.read(ino, handle, offset, size, reply),
+            Operation::Read { handle, offset, size, paged } => {
+                let handle = (!self.fs.settings().immutable).then_some(handle);
+                self.read(FileRef { ino, handle, paged }, offset, size, reply);
+            }
             Operation::Release { handle } => {
                 // Nobody waits for the answer. Behind it the kernel may forget the inode, and look it up again.
                 self.fs.release(ino, handle);
@@ -122,9 +125,7 @@ impl<N: Node> Handler<N> {
         }
     }
 
-    fn read<R: Reply>(&self, ino: u64, handle: u64, offset: u64, size: u32, reply: R) {
-        let handle = (!self.fs.settings().immutable).then_some(handle);
-        let file = FileRef { ino, handle };
+    fn read<R: Reply>(&self, file: FileRef, offset: u64, size: u32, reply: R) {
         let size = size.min(MAX_READ_BYTES as u32);
         let (kept, errands) = self.fs.begin_read(file, offset, size);
         match kept {

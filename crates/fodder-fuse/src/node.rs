@@ -108,4 +108,6 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn newest(&self) -> Result<Newest>;
     /// Tells that leased files were opened again. A node that is away is not told.
     fn touch(&self, objects: &[ObjectId]);
+    /// Tells which leased files are in use no more: until it hears of it, the node has no room for others in their place.
+    fn give_back(&self) {}
 }

@@ -29,6 +29,13 @@ const MAX_INODES: usize = 1 << 20;
 /// Files that are kept open, if this process may have as many: as many as a node leases on one connection.
 const MAX_FILES: usize = 65_536;
 
+/// How far the kernel reads ahead where everything is read through it.
+const AHEAD_KB: u32 = 1024;
+
+/// And where only a file that is mapped and not whole in the cache is: so much comes around each page that is touched, and
+/// most of it may be for nothing. Who reads on has the next part read ahead by this process.
+const AROUND_KB: u32 = 32;
+
 /// What a user may choose about a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
@@ -44,14 +51,18 @@ pub struct MountOptions {
     pub max_background: u16,
     /// From so many of them on it begins no more.
     pub congestion_threshold: u16,
-    /// How far the kernel reads ahead, where it keeps what it reads.
-    pub read_ahead_kb: u32,
+    /// How far the kernel reads ahead, where it keeps what it reads. None: little if it reads cache files itself, and only
+    /// the pages of what is not whole there come from here.
+    pub read_ahead_kb: Option<u32>,
     /// Objects up to this many bytes are fetched whole when they are opened.
     pub whole_bytes: u64,
     /// How long opens and reads wait for a node that is away.
     pub patience: Duration,
-    /// Cache files that are kept open from one open to the next; None: three quarters of what this process may open.
+    /// Cache files that are kept open from one open to the next; None: three quarters of what this process may open, divided
+    /// among its mounts.
     pub open_files: Option<usize>,
+    /// Mounts of this process, which share what it may open.
+    pub mounts: usize,
 }
 
 impl Default for MountOptions {
@@ -63,10 +74,11 @@ impl Default for MountOptions {
             transport: Transport::Auto,
             max_background: 64,
             congestion_threshold: 48,
-            read_ahead_kb: 1024,
+            read_ahead_kb: None,
             whole_bytes: 8 << 20,
             patience: Duration::from_secs(60),
             open_files: None,
+            mounts: 1,
         }
     }
 }
@@ -99,7 +111,7 @@ impl Mount {
         let path = point::prepare(dir)?;
         let node = Remote::new(address, dataset.to_owned(), options.patience, revive);
         node.newest().map_err(|error| Error::Unavailable(error.to_string()))?;
-        let files = kept_files(options.open_files);
+        let files = kept_files(options);
         let tuning =
             Tuning { max_background: options.max_background, congestion_threshold: options.congestion_threshold };
         let attach = point::Attach {
@@ -130,7 +142,11 @@ impl Mount {
             None => tracing::info!(path = %path.display(), %transport, "the kernel is answered"),
         }
         let entry = point::at(&path)?;
-        set_read_ahead(entry.as_ref(), options.read_ahead_kb);
+        let read_ahead_kb = match policy {
+            Policy::Passthrough => AROUND_KB,
+            Policy::KeepCache => AHEAD_KB,
+        };
+        set_read_ahead(entry.as_ref(), options.read_ahead_kb.unwrap_or(read_ahead_kb));
         let stop = Arc::<Stop>::default();
         let watcher = thread::Builder::new().name("fuse-watch".into()).spawn({
             let stop = Arc::clone(&stop);
@@ -232,8 +248,8 @@ fn policy(can: &Greeting, options: &MountOptions, device: &Device) -> (Policy, O
     }
 }
 
-/// Raises the limit of open files as far as this process may; how many of them are kept.
-fn kept_files(wanted: Option<usize>) -> usize {
+/// Raises the limit of open files as far as this process may; how many of them a mount keeps.
+fn kept_files(options: &MountOptions) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
@@ -242,8 +258,14 @@ fn kept_files(wanted: Option<usize>) -> usize {
             limit = raised;
         }
     }
-    let allowed = limit.current.map_or(MAX_FILES, |files| usize::try_from(files).unwrap_or(usize::MAX) / 4 * 3);
-    wanted.unwrap_or(MAX_FILES).min(allowed).min(MAX_FILES)
+    let limit = limit.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    share_of(limit, options)
+}
+
+/// Of so many files that the process may open.
+fn share_of(limit: usize, options: &MountOptions) -> usize {
+    let share = limit / 4 * 3 / options.mounts.max(1);
+    options.open_files.unwrap_or(MAX_FILES).min(share).min(MAX_FILES)
 }
 
 /// Reading ahead is set where the kernel keeps it; its own protocol allows no more than 128 KiB.
@@ -261,7 +283,6 @@ fn watch<N: Node>(fs: &FileSystem<N>, device: &Device, stop: &Stop) {
     while !*stopped {
         parking_lot::MutexGuard::unlocked(&mut stopped, || {
             if let Some(changes) = fs.changes() {
-                tracing::info!(entries = changes.entries.len(), "the dataset changed; the kernel looks again");
                 changes.entries.iter().for_each(|(parent, name)| device.expire(*parent, name));
                 changes.directories.iter().for_each(|ino| device.forget_listing(*ino));
             }
@@ -273,5 +294,20 @@ fn watch<N: Node>(fs: &FileSystem<N>, device: &Device, stop: &Stop) {
         if !*stopped {
             stop.changed.wait_for(&mut stopped, LOOK);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_of_one_process_share_what_it_may_open() {
+        let options = |mounts, open_files| MountOptions { mounts, open_files, ..MountOptions::default() };
+        assert_eq!(share_of(4096, &options(1, None)), 3072);
+        assert_eq!(share_of(4096, &options(3, None)), 1024);
+        assert_eq!(share_of(4096, &options(3, Some(5000))), 1024);
+        assert_eq!(share_of(4096, &options(3, Some(10))), 10);
+        assert_eq!(share_of(usize::MAX, &options(1, None)), MAX_FILES);
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Memory {
     /// Objects that are whole in its cache, by key.
     whole: Mutex<HashSet<[u8; 16]>>,
     pub(crate) away: AtomicBool,
+    /// The slot of every object: another one when the catalog was built anew.
+    pub(crate) slot: AtomicU32,
     pub(crate) lists: AtomicUsize,
     pub(crate) reads: AtomicUsize,
     pub(crate) touched: Mutex<Vec<ObjectId>>,
@@ -106,8 +108,8 @@ impl Memory {
         Some(Link { target, modified_ns: 2_000_000_000 })
     }
 
-    fn info(path: &str, (version, bytes): &(u32, Vec<u8>)) -> ObjectInfo {
-        let id = ObjectId { slot: 0, key: key(path, *version) };
+    fn info(&self, path: &str, (version, bytes): &(u32, Vec<u8>)) -> ObjectInfo {
+        let id = ObjectId { slot: self.slot.load(Relaxed), key: key(path, *version) };
         ObjectInfo { id, size: bytes.len() as u64, modified_ns: Some(1_500_000_000) }
     }
 
@@ -115,7 +117,8 @@ impl Memory {
         self.check()?;
         let snapshots = self.snapshots.lock();
         let mut all = snapshots.iter().flatten();
-        let found = all.find(|(path, (version, _))| key(path, *version) == object.key);
+        let slot = self.slot.load(Relaxed);
+        let found = all.find(|(path, (version, _))| slot == object.slot && key(path, *version) == object.key);
         found.map(|(_, (_, bytes))| bytes.clone()).ok_or_else(|| Error::Stale("no such object".into()))
     }
 }
@@ -138,7 +141,7 @@ impl Node for Memory {
         if now.keys().any(|other| other.starts_with(&format!("{path}/"))) {
             return Ok(Entry { name, object: None, link, next: 1 });
         }
-        let object = now.get(path).map(|found| Self::info(path, found));
+        let object = now.get(path).map(|found| self.info(path, found));
         object.map(|_| Entry { name, object, link, next: 1 }).ok_or(Error::NotFound("nothing".into()))
     }
 
@@ -154,7 +157,7 @@ impl Node for Memory {
             let Some(rest) = path.strip_prefix(&prefix) else { continue };
             let (name, object) = match rest.split_once('/') {
                 Some((name, _)) => (name, None),
-                None => (rest, Some(Self::info(path, found))),
+                None => (rest, Some(self.info(path, found))),
             };
             if !seen.insert(name.to_owned()) {
                 if let Some(last) = entries.last_mut() {

@@ -4,7 +4,13 @@
 //! one request for each thread of a program and a bounded number of its own.
 
 use parking_lot::{Condvar, Mutex};
-use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Threads at a time: as many as requests to an origin are useful.
 const MAX_THREADS: usize = 64;
@@ -15,7 +21,28 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Enough for a read of the node, with room.
 const STACK_BYTES: usize = 512 << 10;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Something to do, and when it came.
+struct Job {
+    arrived: Instant,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+impl Job {
+    fn run(self) {
+        ARRIVED.set(Some(self.arrived));
+        (self.work)();
+        ARRIVED.set(None);
+    }
+}
+
+thread_local! {
+    static ARRIVED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// When what this thread does was asked for. It may have waited for a thread since, and whoever asked has waited with it.
+pub(crate) fn arrived() -> Instant {
+    ARRIVED.get().unwrap_or_else(Instant::now)
+}
 
 /// The threads.
 #[derive(Default)]
@@ -40,7 +67,7 @@ impl Workers {
     /// Does `job` on a thread that may wait.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut queue = self.shared.queue.lock();
-        queue.jobs.push_back(Box::new(job));
+        queue.jobs.push_back(Job { arrived: Instant::now(), work: Box::new(job) });
         if queue.idle >= queue.jobs.len() || queue.threads == MAX_THREADS {
             self.shared.more.notify_one();
             return;
@@ -57,7 +84,7 @@ impl Workers {
             let job = if queue.threads == 0 { queue.jobs.pop_front() } else { None };
             drop(queue);
             if let Some(job) = job {
-                job();
+                job.run();
             }
         }
     }
@@ -71,7 +98,7 @@ impl Shared {
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 drop(queue);
-                job();
+                job.run();
                 queue = self.queue.lock();
                 continue;
             }
@@ -116,6 +143,23 @@ mod tests {
         barrier.wait();
         let rest: u32 = (0..8).map(|_| receiver.recv_timeout(Duration::from_secs(20)).unwrap()).sum();
         assert_eq!(rest, 8);
+    }
+
+    #[test]
+    fn what_has_waited_for_a_thread_knows_since_when() {
+        let workers = Workers::default();
+        let barrier = Arc::new(Barrier::new(MAX_THREADS + 1));
+        for _ in 0..MAX_THREADS {
+            let barrier = barrier.clone();
+            workers.run(move || {
+                barrier.wait();
+            });
+        }
+        let (sender, receiver) = mpsc::channel();
+        workers.run(move || sender.send(arrived()).unwrap());
+        let queued = Instant::now();
+        barrier.wait();
+        assert!(receiver.recv_timeout(Duration::from_secs(20)).unwrap() <= queued);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub use request::{
     Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Start, Status, Upcoming,
 };
 pub use score::{PAGE_ITEMS, Page, Report, Reported};
-pub use word::{MAX_WORD_BYTES, Word};
+pub use word::{MAX_WORD_BYTES, Pages, Place, Word};
 
 use crate::{
     Error, Result,
@@ -336,7 +336,10 @@ impl Jobs {
 }
 
 fn unknown(job: JobId) -> Error {
-    Error::NotFound(format!("there is no job {job}: it left, or its lease ran out; introduce it again"))
+    Error::NotFound(format!(
+        "this node has no job {job}: it left, its lease ran out, or another node calls one so (numbers are a node's own, names \
+         work at every node); introduce it again"
+    ))
 }
 
 fn superseded(name: &str) -> Error {

@@ -58,6 +58,8 @@ pub enum Voice {
     Own,
     /// Another member.
     Hearsay,
+    /// Another member, where each soon tells what it heard: whatever is new is a sign of life.
+    Gossip,
 }
 
 /// What a view made of something it heard.
@@ -68,7 +70,7 @@ pub enum Heard {
     /// It was known, or older than what is known.
     Old,
     /// It is said under this node's own identity, and this node did not say it: the cache directory was copied, or put
-    /// back as it once was. The view has taken the word back by saying something newer.
+    /// back as it once was. The view has outdone it with a life that nobody has heard of.
     Double,
 }
 
@@ -77,10 +79,27 @@ struct Known {
     member: Member,
     /// When it was last heard here.
     heard_at: Option<Duration>,
+    /// Whether that is too long ago, or never was, as of when the view last looked.
+    silent: bool,
     /// The newest that was heard by its own voice.
     voice: Option<(Incarnation, u64)>,
     /// When anybody last told something new of it.
     told_at: Duration,
+}
+
+impl Known {
+    /// It is heard. Says whether it was silent before.
+    fn hear(&mut self, now: Duration) -> bool {
+        self.heard_at = Some(now);
+        self.told_at = now;
+        std::mem::replace(&mut self.silent, false)
+    }
+
+    /// It is not heard any more. Says whether it was before.
+    fn lose(&mut self) -> bool {
+        self.heard_at = None;
+        !std::mem::replace(&mut self.silent, true)
+    }
 }
 
 /// The members of a cluster, as one of them sees them.
@@ -95,6 +114,10 @@ pub struct View {
     clock: Duration,
     /// The time that has passed, without the jumps of the clock.
     now: Duration,
+    /// Nobody falls silent or is forgotten before: until then nobody need be looked at.
+    look_at: Duration,
+    /// Whether the members are seen otherwise than when [`View::news`] was last asked for.
+    is_news: bool,
     /// Whom to tell about next.
     cursor: Option<NodeId>,
 }
@@ -109,6 +132,8 @@ impl View {
             gone: VecDeque::new(),
             clock: Duration::ZERO,
             now: Duration::ZERO,
+            look_at: Duration::ZERO,
+            is_news: false,
             cursor: None,
         }
     }
@@ -120,6 +145,7 @@ impl View {
 
     /// Changes what this node says of itself.
     pub fn say(&mut self, state: State) {
+        self.is_news |= self.me.state != state;
         self.me.state = state;
         self.me.revision += 1;
     }
@@ -132,7 +158,7 @@ impl View {
         let round = self.others.range((after, Bound::Unbounded)).chain(self.others.iter());
         let told: Vec<_> = round
             .take(self.others.len())
-            .filter(|(_, known)| !self.is_silent(known))
+            .filter(|(_, known)| !known.silent)
             .map(|(_, known)| known.member.clone())
             .take(others)
             .collect();
@@ -142,14 +168,11 @@ impl View {
 
     /// Takes in what somebody says of a member, in any order and any number of times.
     pub fn hear(&mut self, member: Member, voice: Voice, now: Duration) -> Result<Heard, Refused> {
-        // Most of what others pass on is known already, and nothing of it need be looked at.
-        let is_known = |known: &Known| member.moment() <= known.member.moment();
-        if voice == Voice::Hearsay && self.others.get(&member.id).is_some_and(is_known) {
-            self.pass(now);
-            return Ok(Heard::Old);
+        self.pass(now);
+        if let Some(heard) = self.hear_again(&member, voice) {
+            return Ok(heard);
         }
         member.check()?;
-        self.pass(now);
         if member.id == self.me.id {
             return Ok(self.hear_of_me(&member));
         }
@@ -173,20 +196,31 @@ impl View {
         Ok(Heard::News)
     }
 
+    /// What a member is to be told of itself whose own word is older than what is known of it: its cache directory was put back
+    /// as it once was, or is a copy. Nothing that it says would count otherwise, until it has counted up to where it was; and
+    /// others do not tell of it while it is silent.
+    pub fn reminder(&self, own: &Member) -> Option<Member> {
+        if let Some(known) = self.others.get(&own.id) {
+            return (own.moment() < known.member.moment()).then(|| known.member.clone());
+        }
+        let (_, (incarnation, revision)) = *self.gone.iter().find(|(id, _)| *id == own.id)?;
+        let gone = Member { incarnation, revision, state: State::Left, ..own.clone() };
+        (own.moment() < gone.moment()).then_some(gone)
+    }
+
     /// Somebody who knows says that a member lives in this incarnation: a lease that is kept, a heartbeat that counts up.
     pub fn vouch(&mut self, id: NodeId, incarnation: Incarnation, now: Duration) {
         self.pass(now);
         let now = self.now;
         if let Some(known) = self.others.get_mut(&id).filter(|known| known.member.incarnation == incarnation) {
-            known.heard_at = Some(now);
-            known.told_at = now;
+            self.is_news |= known.hear(now);
         }
     }
 
     /// Somebody who knows says that a member in this incarnation is silent: a lease ran out.
     pub fn miss(&mut self, id: NodeId, incarnation: Incarnation) {
         if let Some(known) = self.others.get_mut(&id).filter(|known| known.member.incarnation == incarnation) {
-            known.heard_at = None;
+            self.is_news |= known.lose();
         }
     }
 
@@ -199,31 +233,21 @@ impl View {
             return;
         }
         self.now += step;
-        let (now, patience) = (self.now, self.patience.forgotten_after);
-        let forgotten: Vec<_> = self
-            .others
-            .values()
-            .filter(|known| now.saturating_sub(known.told_at) > patience)
-            .map(|known| (known.member.id, known.member.moment()))
-            .collect();
-        forgotten.into_iter().for_each(|(id, moment)| self.bury(id, moment));
+        if self.now > self.look_at {
+            self.look();
+        }
     }
 
     /// The members as they are seen now.
     pub fn members(&self) -> Members {
-        let seen = |known: &Known| Seen { member: known.member.clone(), unreachable: self.is_silent(known) };
+        let seen = |known: &Known| Seen { member: known.member.clone(), unreachable: known.silent };
         Members::new(self.me.clone(), self.others.values().map(seen))
     }
 
-    /// Whether members that were seen before are what is seen now, however often it was said since. Nothing is copied: this is
-    /// asked at every word that is heard.
-    pub fn still_sees(&self, before: &Members) -> bool {
-        let same = |(known, seen): (&Known, &Seen)| {
-            self.is_silent(known) == seen.unreachable && known.member.says_the_same(&seen.member)
-        };
-        before.all().len() == self.others.len() + 1
-            && before.me().says_the_same(&self.me)
-            && self.others.values().zip(before.others()).all(same)
+    /// The members as they are seen now, if that is something else than when this was last asked; that they say the same again
+    /// is nothing else. Asked at every word that is heard.
+    pub fn news(&mut self) -> Option<Members> {
+        std::mem::take(&mut self.is_news).then(|| self.members())
     }
 
     /// The addresses of all others, to ask them whether they live.
@@ -231,8 +255,50 @@ impl View {
         self.others.values().map(|known| known.member.address.as_str())
     }
 
-    fn is_silent(&self, known: &Known) -> bool {
-        known.heard_at.is_none_or(|at| self.now.saturating_sub(at) > self.patience.unreachable_after)
+    /// Looks who has been silent for too long, and who for so long that it is forgotten; and until when nobody can be. Whoever
+    /// is heard after this is not silent before as long again has passed.
+    fn look(&mut self) {
+        let (now, Patience { unreachable_after, forgotten_after, .. }) = (self.now, self.patience);
+        self.look_at = now.saturating_add(unreachable_after.min(forgotten_after));
+        let mut forgotten = Vec::new();
+        for known in self.others.values_mut() {
+            let silent_at = known.heard_at.map(|at| at.saturating_add(unreachable_after)).filter(|_| !known.silent);
+            match silent_at {
+                Some(at) if now > at => (known.silent, self.is_news) = (true, true),
+                Some(at) => self.look_at = self.look_at.min(at),
+                None => {}
+            }
+            let forgotten_at = known.told_at.saturating_add(forgotten_after);
+            if now > forgotten_at {
+                forgotten.push((known.member.id, known.member.moment()));
+            } else {
+                self.look_at = self.look_at.min(forgotten_at);
+            }
+        }
+        forgotten.into_iter().for_each(|(id, moment)| self.bury(id, moment));
+    }
+
+    /// Most words say again what is known, and nothing of them is looked at but their number. None of any other.
+    fn hear_again(&mut self, member: &Member, voice: Voice) -> Option<Heard> {
+        let known = self.others.get_mut(&member.id)?;
+        if voice != Voice::Own && member.moment() <= known.member.moment() {
+            return Some(Heard::Old);
+        }
+        let is_newer = (known.member.revision + 1..=MAX_COUNT).contains(&member.revision);
+        // Who was silent and speaks may have got an address from somebody.
+        let wakes_up = known.silent && voice != Voice::Hearsay;
+        if !is_newer || wakes_up || !known.member.says_the_same(member) {
+            return None;
+        }
+        known.member.revision = member.revision;
+        known.told_at = self.now;
+        if voice == Voice::Own {
+            known.voice = Some(member.moment());
+        }
+        if voice != Voice::Hearsay {
+            known.heard_at = Some(self.now);
+        }
+        Some(Heard::News)
     }
 
     /// A word under this node's own identity: an echo of what it said, or somebody else's.
@@ -240,8 +306,9 @@ impl View {
         if heard.moment() <= self.me.moment() {
             return Heard::Old;
         }
-        self.me.incarnation = heard.incarnation;
-        self.me.revision = heard.revision + 1;
+        self.me.incarnation = Incarnation(heard.incarnation.0 + 1);
+        self.me.revision = 0;
+        self.is_news = true;
         Heard::Double
     }
 
@@ -252,8 +319,7 @@ impl View {
             && known.voice < Some(member.moment())
         {
             known.voice = Some(member.moment());
-            known.heard_at = Some(self.now);
-            known.told_at = self.now;
+            self.is_news |= known.hear(self.now);
         }
     }
 
@@ -262,24 +328,26 @@ impl View {
         let now = self.now;
         if voice == Voice::Own {
             // An address is whose voice comes from there: whoever had it before has lost it.
-            let lost = self.others.values_mut().filter(|known| known.member.address == member.address);
-            lost.for_each(|known| known.heard_at = None);
+            let others = self.others.values_mut().filter(|known| known.member.id != member.id);
+            let lost = others.filter(|known| known.member.address == member.address);
+            lost.for_each(|known| self.is_news |= known.lose());
         }
         // Hearsay of a new life, or of another address, is no sign that it can be heard here.
         let same =
             |known: &Known| known.member.incarnation == member.incarnation && known.member.address == member.address;
-        let before = self.others.get_mut(&member.id);
-        let (heard_at, voice) = match voice {
-            Voice::Own => (Some(now), Some(member.moment())),
-            Voice::Hearsay => {
-                let before = before.as_deref().filter(|known| same(known));
-                before.map_or((None, None), |known| (known.heard_at, known.voice))
-            }
+        let before = self.others.remove(&member.id);
+        let same = before.as_ref().filter(|known| same(known));
+        let (heard_at, silent) = match voice {
+            Voice::Own | Voice::Gossip => (Some(now), false),
+            Voice::Hearsay => same.map_or((None, true), |known| (known.heard_at, known.silent)),
         };
-        match before {
-            Some(known) => *known = Known { member, heard_at, voice, told_at: now },
-            None => drop(self.others.insert(member.id, Known { member, heard_at, voice, told_at: now })),
-        }
+        let voice = match voice {
+            Voice::Own => Some(member.moment()),
+            Voice::Hearsay | Voice::Gossip => same.and_then(|known| known.voice),
+        };
+        let is_known = |known: &Known| known.silent == silent && known.member.says_the_same(&member);
+        self.is_news |= !before.as_ref().is_some_and(is_known);
+        self.others.insert(member.id, Known { member, heard_at, silent, voice, told_at: now });
     }
 
     /// Makes room for one more. Who was only heard of makes room for who speaks.
@@ -287,7 +355,7 @@ impl View {
         if self.others.len() < self.patience.max_members {
             return Ok(());
         }
-        let silent = self.others.values().filter(|known| self.is_silent(known));
+        let silent = self.others.values().filter(|known| known.silent);
         let longest = silent.min_by_key(|known| (known.heard_at, known.told_at)).map(|known| known.member.id);
         match longest {
             Some(id) if voice == Voice::Own => {
@@ -301,7 +369,7 @@ impl View {
 
     /// Forgets a member, except that nothing older may bring it back.
     fn bury(&mut self, id: NodeId, moment: (Incarnation, u64)) {
-        self.others.remove(&id);
+        self.is_news |= self.others.remove(&id).is_some();
         self.gone.retain(|(gone, _)| *gone != id);
         if self.gone.len() >= self.patience.max_members.max(1) {
             self.gone.pop_front();

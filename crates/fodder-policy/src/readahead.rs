@@ -44,6 +44,11 @@ pub struct ReaderId {
     pub handle: u64,
 }
 
+impl ReaderId {
+    /// Set in a handle: these are pages that a kernel asks for around one of a mapped file that somebody has touched.
+    pub const PAGED: u64 = 1 << 63;
+}
+
 /// One read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
@@ -68,6 +73,8 @@ pub enum Pattern {
     Strided,
     /// It goes somewhere else, or has hardly begun to go on there.
     Jump,
+    /// The same, and of what is read only a little is known to be used: see [`ReaderId::PAGED`].
+    Glance,
 }
 
 /// How a read lies to those before it, and what to bring in because of it.
@@ -106,12 +113,14 @@ impl Readahead {
             slack: SLACK,
             least: piece_bytes / u64::from(Rent::MOST_BYTES_A_BYTE),
             bold: BOLD_BYTES,
+            trust_within: 1,
         };
         let (first, most) = OBJECTS_AHEAD;
+        let of_objects = Widths { grid: 1, first, most, slack: 1, least: 0, bold: u64::MAX, trust_within: first };
         Self {
             widths,
             readers: FxHashMap::default(),
-            objects: Line::new(Widths { grid: 1, first, most, slack: 1, least: 0, bold: u64::MAX }, OBJECT_STREAMS),
+            objects: Line::new(of_objects, OBJECT_STREAMS),
             expected: Expected::default(),
             now: 0,
         }

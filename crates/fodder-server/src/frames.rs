@@ -16,7 +16,7 @@ mod view;
 
 pub(crate) use line::Line;
 
-use crate::NodeInfo;
+use crate::{NodeInfo, listener::Caller};
 use fodder_api::frames::Socket;
 use fodder_core::Engine;
 use parking_lot::Mutex;
@@ -72,7 +72,7 @@ impl Door {
     }
 
     /// Serves a connection whose magic was read, on a thread of its own. The permit is held until it ends.
-    pub(crate) fn serve(self: &Arc<Self>, line: Line, permit: OwnedSemaphorePermit) -> io::Result<()> {
+    pub(crate) fn serve(self: &Arc<Self>, line: Line, caller: Caller, permit: OwnedSemaphorePermit) -> io::Result<()> {
         let socket = line.socket();
         socket.tune()?;
         socket.set_timeouts(Some(self.stall), Some(self.stall))?;
@@ -88,7 +88,7 @@ impl Door {
         let run = move || {
             let _token = token;
             let _inside = guard.door.runtime.enter();
-            connection::Connection::new(Arc::clone(&guard.door), line).run();
+            connection::Connection::new(Arc::clone(&guard.door), line, caller).run();
         };
         thread::Builder::new().name(format!("frames-{number}")).stack_size(STACK_BYTES).spawn(run).map(drop)
     }
@@ -131,3 +131,6 @@ impl Drop for Registered {
         self.door.info.state.connections.frames.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
-//! The gRPC door: `fodder.v1.Node`, and `fodder.v1.Jobs` in `job`. It converts, calls the engine and replies.
+//! The gRPC door: `fodder.v1.Node`, and `fodder.v1.Jobs` in `job`. It converts, calls the engine and replies. The services of
+//! members and of iCache are beside it, and strangers are turned away before all of them.
 
 mod bytes;
 mod convert;
@@ -9,12 +10,16 @@ mod tuning;
 mod upload;
 mod warm;
 
-pub(crate) use convert::refuse;
+pub(crate) use convert::{refuse, stats_message};
 
 use crate::{
-    NodeInfo, cluster,
+    NodeInfo, cluster, icache,
     items::{Items, Wanted},
     place::Place,
+};
+use axum::{
+    Router, extract,
+    middleware::{self, Next},
 };
 use convert::{add, dataset_status, place_of, snapshot_id};
 use fodder_api::{
@@ -28,7 +33,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming, service::Routes};
 use upload::Uploads;
 
 /// The largest request: as many ids as are allowed, at ten bytes each.
@@ -39,6 +44,9 @@ const MAX_STREAMS: usize = 256;
 
 type Answer<T> = Result<Response<T>, Status>;
 type StreamOf<T> = BoxStream<'static, Result<T, Status>>;
+
+/// The call by which nodes greet each other, which asks for its proof itself.
+const HELLO: &str = "/fodder.v1.Cluster/Hello";
 
 /// The service.
 pub(crate) struct Door {
@@ -51,18 +59,31 @@ pub(crate) struct Door {
     uploads: Uploads,
 }
 
-/// The services to add to the gRPC server.
-pub(crate) fn services(
-    engine: Arc<Engine>,
-    info: Arc<NodeInfo>,
-    stall: Duration,
-) -> (NodeServer<Door>, JobsServer<Door>) {
+/// Every call that is answered.
+pub(crate) fn router(engine: Arc<Engine>, info: Arc<NodeInfo>, stall: Duration) -> Router {
+    let members = cluster::membership::service(Arc::clone(&engine), Arc::clone(&info));
+    let icache = icache::service(Arc::clone(&engine), Arc::clone(&info));
+    let guard = middleware::from_fn_with_state(Arc::clone(&info), guarded);
     let streams = Arc::new(Semaphore::new(MAX_STREAMS));
     let door = Arc::new(Door { engine, info, streams, stall, uploads: Uploads::new(stall) });
-    (
-        NodeServer::from_arc(Arc::clone(&door)).max_decoding_message_size(MAX_REQUEST_BYTES),
-        JobsServer::from_arc(door).max_decoding_message_size(MAX_REQUEST_BYTES),
-    )
+    Routes::new(NodeServer::from_arc(Arc::clone(&door)).max_decoding_message_size(MAX_REQUEST_BYTES))
+        .add_service(JobsServer::from_arc(door).max_decoding_message_size(MAX_REQUEST_BYTES))
+        .add_service(members)
+        .add_service(icache)
+        .into_axum_router()
+        .layer(guard)
+}
+
+/// Turns strangers away from every service, but for nodes who are about to prove who they are.
+async fn guarded(
+    extract::State(info): extract::State<Arc<NodeInfo>>,
+    request: extract::Request,
+    next: Next,
+) -> axum::response::Response {
+    match info.state.admit(request.extensions().get()) {
+        Err(denied) if request.uri().path() != HELLO => refuse(denied).into_http(),
+        _ => next.run(request).await,
+    }
 }
 
 impl Door {
@@ -226,3 +247,6 @@ impl node_server::Node for Door {
         Ok(Response::new(total))
     }
 }
+
+#[cfg(test)]
+mod tests;

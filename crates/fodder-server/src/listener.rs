@@ -4,8 +4,10 @@
 //! one of the others is. What must not be here: what is said behind them.
 
 pub(crate) mod bind;
+mod caller;
 mod stream;
 
+pub(crate) use caller::Caller;
 pub(crate) use stream::{Raw, Stream};
 
 use crate::{
@@ -14,8 +16,11 @@ use crate::{
 };
 use fodder_api::frames::{MAGIC, Socket};
 use std::{
-    io,
-    sync::{Arc, atomic::AtomicU64},
+    io::{self, ErrorKind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -78,7 +83,10 @@ impl Reception {
             };
             match accepted {
                 Ok(raw) => match Arc::clone(&self.places).try_acquire_owned() {
-                    Ok(place) => welcome(raw, place),
+                    Ok(place) => {
+                        self.info.state.connections.ever.fetch_add(1, Ordering::Relaxed);
+                        welcome(raw, place);
+                    }
                     Err(_) => {
                         refused += 1;
                         if refused.is_power_of_two() {
@@ -119,7 +127,12 @@ impl Wire {
             tasks.spawn(async move {
                 let from = raw.peer();
                 if let Err(error) = wire.sort(raw, place).await {
-                    tracing::debug!(%error, from, "a connection ended before it began");
+                    tracing::debug!(%error, ?from, "a connection ended before it began");
+                    // Not over TLS, or without a certificate that an authority vouches for.
+                    if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidData) {
+                        let strangers = &wire.reception.info.state.strangers;
+                        strangers.turned_away(from.map(|address| address.ip()), &error.to_string());
+                    }
                 }
             });
         };
@@ -130,14 +143,15 @@ impl Wire {
     async fn first_words(&self, mut raw: Raw) -> io::Result<(Raw, [u8; 4])> {
         let mut first = [0; 4];
         timeout(FIRST_WORDS, raw.read_exact(&mut first)).await??;
-        let (stream, tls) = match (raw, self.reception.info.state.tls()) {
+        let (caller, state) = (Caller::of(&raw), &self.reception.info.state);
+        let (stream, tls) = match (raw, state.tls()) {
             (Raw::Tcp(stream), Some(tls)) => (stream, tls),
             (raw, _) => return Ok((raw, first)),
         };
         if first[0] != TLS {
-            return match is_here(&stream) {
-                true => Ok((Raw::Tcp(stream), first)),
-                false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not over TLS, from another machine")),
+            return match state.admit(Some(&caller)) {
+                Ok(()) => Ok((Raw::Tcp(stream), first)),
+                Err(_) => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not over TLS, from another machine")),
             };
         }
         let greet = async {
@@ -163,7 +177,8 @@ impl Wire {
             return Ok(());
         }
         if first == MAGIC {
-            return self.frames.serve(blocking(raw)?, place);
+            let caller = Caller::of(&raw);
+            return self.frames.serve(blocking(raw)?, caller, place);
         }
         if matches!(&first, b"GET " | b"POST" | b"PUT " | b"HEAD" | b"DELE" | b"OPTI") {
             let rest = self.reception.info.addresses.rest;
@@ -192,15 +207,9 @@ fn blocking(raw: Raw) -> io::Result<Line> {
             stream.set_nonblocking(false)?;
             Line::Plain(Socket::Unix(stream))
         }
-        Raw::Tls(stream, vouched) => {
+        Raw::Tls(stream, _) => {
             let (stream, connection) = stream.into_inner();
-            Line::sealed(tcp(stream)?, connection, vouched)
+            Line::sealed(tcp(stream)?, connection)
         }
     })
-}
-
-/// Whether both ends of a connection are on this machine.
-fn is_here(stream: &TcpStream) -> bool {
-    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return false };
-    peer.ip().to_canonical().is_loopback() || peer.ip() == own.ip()
 }

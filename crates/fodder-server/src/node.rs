@@ -1,8 +1,8 @@
 //! A running node: its addresses, its start and its end.
 
 use crate::{
-    cluster::{self, Tls},
-    frames, grpc, icache,
+    cluster::Trust,
+    frames, grpc,
     listener::{
         Listener, Reception, Stream, Wire,
         bind::{self, SocketFile},
@@ -10,6 +10,7 @@ use crate::{
     rest,
 };
 use fodder_core::{Engine, Error, Result};
+use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -27,6 +28,8 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::transport::server::Connected;
+use tower::ServiceExt;
 
 /// After so long a client that sends nothing of a request it began, or takes nothing of its answer, is given up.
 const STALL: Duration = Duration::from_secs(30);
@@ -119,23 +122,23 @@ pub struct Node {
 impl Node {
     /// Opens the doors of an engine. Needs a tokio runtime around it.
     pub async fn start(config: NodeConfig, engine: Arc<Engine>) -> Result<Self> {
-        Self::start_with(config, engine, None, STALL).await
+        Self::start_with(config, engine, Trust::default(), STALL).await
     }
 
-    /// As [`Node::start`], for a node that other machines reach over TLS only.
-    pub async fn start_secure(config: NodeConfig, engine: Arc<Engine>, tls: Arc<Tls>) -> Result<Self> {
-        Self::start_with(config, engine, Some(tls), STALL).await
+    /// As [`Node::start`], for a node that answers other machines only if they have what is asked for.
+    pub async fn start_secure(config: NodeConfig, engine: Arc<Engine>, trust: Trust) -> Result<Self> {
+        Self::start_with(config, engine, trust, STALL).await
     }
 
     /// As [`Node::start`], with the time after which a client that does not read is given up.
     pub(crate) async fn start_with(
         config: NodeConfig,
         engine: Arc<Engine>,
-        tls: Option<Arc<Tls>>,
+        trust: Trust,
         stall: Duration,
     ) -> Result<Self> {
-        let rest = bind::tcp(config.rest, "--rest", bind::Open::ToAll).await?;
-        let open = if tls.is_some() { bind::Open::ToTls } else { bind::Open::ToAll };
+        let open = if trust.is_asked() { bind::Open::ToNodes } else { bind::Open::ToAll };
+        let rest = bind::tcp(config.rest, "--rest", open).await?;
         let grpc = bind::tcp(config.grpc, "--grpc", open).await?;
         let socket = config.socket.as_deref().map(bind::unix).transpose()?;
         let local = |listener: &TcpListener| {
@@ -148,9 +151,7 @@ impl Node {
             addresses,
             state: Arc::new(crate::NodeState::new(config.icache)),
         });
-        if let Some(tls) = tls {
-            info.state.secure(tls);
-        }
+        info.state.secure(trust);
         let (socket, file) = socket.unzip();
         let node = Self {
             drain: config.drain,
@@ -228,7 +229,7 @@ impl Node {
         stall: Duration,
     ) {
         let (sender, incoming) = mpsc::channel(1);
-        let (node, jobs) = grpc::services(Arc::clone(engine), Arc::clone(&self.info), stall);
+        let router = grpc::router(Arc::clone(engine), Arc::clone(&self.info), stall);
         let server = tonic::transport::Server::builder()
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
@@ -236,10 +237,7 @@ impl Node {
             .max_concurrent_streams(MAX_CALLS)
             .http2_keepalive_interval(Some(PING))
             .http2_keepalive_timeout(Some(PING))
-            .add_service(node)
-            .add_service(jobs)
-            .add_service(cluster::membership::service(Arc::clone(engine), Arc::clone(&self.info)))
-            .add_service(icache::service(Arc::clone(engine), Arc::clone(&self.info)))
+            .add_routes(router.into())
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), self.stop.clone().cancelled_owned());
         self.tasks.spawn(async move {
             if let Err(error) = server.await {
@@ -264,7 +262,11 @@ impl Drop for Node {
 
 /// Serves one HTTP/1 connection; one that is idle when the node stops is closed at once.
 async fn serve_http(stream: Stream, router: axum::Router, stop: CancellationToken) {
-    let service = TowerToHyperService::new(router);
+    let caller = stream.connect_info();
+    let service = TowerToHyperService::new(router.map_request(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(caller.clone());
+        request
+    }));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(STALL)

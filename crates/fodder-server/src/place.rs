@@ -1,13 +1,15 @@
 //! Where the thing that a request names lies: a path or an id of a snapshot becomes a range of an object.
 
-use fodder_api::frames::ObjectId;
+use fodder_api::frames::{ObjectId, PAGED_READER};
 use fodder_core::{
     Dataset, Error, Result,
     catalog::Snapshot,
-    engine::Pattern,
+    engine::{Pattern, ReaderId},
     id::{ItemId, ObjectSlot, SnapshotId},
 };
 use std::{ops::Range, sync::Arc};
+
+const _: () = assert!(PAGED_READER == ReaderId::PAGED, "clients and the engine know pages by the same bit");
 
 /// An object, or an item in one.
 #[derive(Debug, Clone, PartialEq, Eq)]

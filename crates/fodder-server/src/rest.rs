@@ -18,7 +18,7 @@ use crate::{NodeInfo, icache, metrics::Metrics};
 use axum::{
     Router,
     body::{Body, HttpBody},
-    extract::{DefaultBodyLimit, Request},
+    extract::{DefaultBodyLimit, Request, State},
     http::{Method, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -64,6 +64,7 @@ pub(crate) fn router(engine: Arc<Engine>, info: Arc<NodeInfo>) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(bounded))
+        .layer(middleware::from_fn_with_state(Arc::clone(&info), guarded))
         .with_state(App { engine, info, metrics })
 }
 
@@ -112,6 +113,15 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
                 .delete(icache::rest::delete_job),
         ),
     ]
+}
+
+/// Turns strangers away, but for those who ask how the node is doing: probes, and what collects metrics.
+async fn guarded(State(info): State<Arc<NodeInfo>>, request: Request, next: Next) -> Response {
+    let is_open = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
+    match info.state.admit(request.extensions().get()) {
+        Err(denied) if !is_open => Problem::from(denied).into_response(),
+        _ => next.run(request).await,
+    }
 }
 
 async fn no_route(request: Request) -> Problem {

@@ -3,12 +3,13 @@
 //! It only remembers; whoever opens doors and datasets tells it.
 
 use crate::{
-    cluster::{Peering, Tls, membership::Joined, warm::Orders},
+    cluster::{Peering, Strangers, Tls, Trust, membership::Joined, warm::Orders},
     icache::{Icache, IcacheConfig},
+    listener::Caller,
     place,
 };
-use fodder_api::v1::NodeReload;
-use fodder_core::{Dataset, Result, catalog::Snapshot, id::SnapshotId, job::JobId};
+use fodder_api::{error::NODES_ONLY, v1::NodeReload};
+use fodder_core::{Dataset, Error, Result, catalog::Snapshot, id::SnapshotId, job::JobId};
 use futures::future::BoxFuture;
 use std::{
     fmt,
@@ -27,11 +28,13 @@ pub struct NodeState {
     pub(crate) icache: Icache,
     /// What other nodes have told this one to bring in.
     pub(crate) orders: Arc<Orders>,
+    /// Who was turned away.
+    pub(crate) strangers: Strangers,
     reloading: OnceLock<Reloading>,
     ready: AtomicBool,
     cluster: OnceLock<Joined>,
     peering: OnceLock<Arc<Peering>>,
-    tls: OnceLock<Arc<Tls>>,
+    trust: OnceLock<Trust>,
 }
 
 /// Reads a node's configuration again, and makes it so: what whoever started the node knows how to do.
@@ -57,7 +60,7 @@ impl fmt::Debug for Reloading {
     }
 }
 
-/// Connections that are open, by door.
+/// Connections that are open, by door, and how many there ever were.
 #[derive(Debug, Default)]
 pub struct Connections {
     /// HTTP/1.
@@ -66,6 +69,8 @@ pub struct Connections {
     pub grpc: AtomicU64,
     /// Frames, over TCP or the Unix socket.
     pub frames: AtomicU64,
+    /// All that were ever taken, open or not.
+    pub ever: AtomicU64,
 }
 
 impl NodeState {
@@ -135,14 +140,24 @@ impl NodeState {
         let _ = self.reloading.set(reloading);
     }
 
-    /// From now on other machines are answered over TLS only. Only the first call counts.
-    pub(crate) fn secure(&self, tls: Arc<Tls>) {
-        let _ = self.tls.set(tls);
+    /// From now on other machines are answered only if they have what is asked for here. Only the first call counts.
+    pub(crate) fn secure(&self, trust: Trust) {
+        let _ = self.trust.set(trust);
     }
 
     /// What other nodes must show, and are shown.
     pub fn tls(&self) -> Option<&Arc<Tls>> {
-        self.tls.get()
+        self.trust.get()?.tls.as_ref()
+    }
+
+    /// Whether somebody is answered as clients are. Where nodes must prove who they are, whoever is on another machine is a
+    /// stranger until that is proven, as is whoever is not known at all.
+    pub(crate) fn admit(&self, caller: Option<&Caller>) -> Result<()> {
+        let is_stranger = self.trust.get().is_some_and(Trust::is_asked) && !caller.is_some_and(|caller| caller.is_here);
+        if is_stranger {
+            return Err(Error::Denied(NODES_ONLY.into()));
+        }
+        Ok(())
     }
 
     /// Whether the datasets that were configured are open.

@@ -101,7 +101,7 @@ pub(crate) fn message(progress: Progress, unknown: &Unknown) -> v1::WarmProgress
     };
     let Progress { files, bytes, files_there, bytes_there, files_skipped, bytes_skipped, .. } = progress;
     let Progress { bytes_fetched, files_too_large, files_declined, files_failed, files_evicted, .. } = progress;
-    let Progress { bytes_per_second, eta, finished, declined_because, problems, .. } = progress;
+    let Progress { files_outdated, bytes_per_second, eta, finished, declined_because, problems, .. } = progress;
     v1::WarmProgress {
         files,
         bytes,
@@ -114,6 +114,7 @@ pub(crate) fn message(progress: Progress, unknown: &Unknown) -> v1::WarmProgress
         files_declined,
         declined_because,
         files_failed,
+        files_outdated,
         files_evicted,
         files_unknown: unknown.count,
         unknown: unknown.first.clone(),

@@ -8,15 +8,19 @@ mod sim;
 mod warm;
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     builder::{OsStringValueParser, TypedValueParser},
 };
 use fodder_api::spelling;
-use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
 
 pub use bench::{BenchCommand, BenchReadArgs};
-pub use job::{IntroduceArgs, JobArgs, JobCommand, ModeArg};
-pub use mount::{MountArgs, UnmountArgs, from_mount_helper};
+pub use job::{IntroduceArgs, JobArgs, JobCommand, ModeArg, UnevenArg};
+pub use mount::{MountArgs, Starter, UnmountArgs, from_mount_helper};
 pub use serve::{ClusterArgs, EtcdArgs, ServeArgs, TierArg};
 pub use sim::{SimArgs, Window, WorkloadArg};
 pub use warm::WarmArgs;
@@ -49,15 +53,31 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The command line of this process. Called as `mount.fodder`, it is the helper of mount(8).
+/// The command line of this process. Called as `mount.fodder`, it is the helper of mount(8). What cannot be understood
+/// ends the process with 1, as all errors do: clap's own 2 means something else to `fodder warm`.
 pub fn parse() -> Result<Cli, String> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
-    if PathBuf::from(&program).file_name().is_none_or(|name| name != "mount.fodder") {
-        return Ok(Cli::parse());
-    }
-    let args = from_mount_helper(args.map(|arg| arg.to_string_lossy().into_owned()))?;
-    Ok(Cli::parse_from(["fodder".to_owned()].into_iter().chain(args)))
+    let command = without_empty_variables(Cli::command());
+    let matches = if PathBuf::from(&program).file_name().is_none_or(|name| name != "mount.fodder") {
+        command.try_get_matches()
+    } else {
+        let args = from_mount_helper(args.map(|arg| arg.to_string_lossy().into_owned()))?;
+        command.try_get_matches_from(["fodder".to_owned()].into_iter().chain(args))
+    };
+    Ok(matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|told| {
+        // Help and the version go to stdout; whoever reads it may have gone.
+        let _ = told.print();
+        std::process::exit(i32::from(told.use_stderr()))
+    }))
+}
+
+/// A command that takes a variable of the environment that is empty for one that is not set, as scripts leave them.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if arg.get_env().is_some_and(is_empty) { arg.env(None::<&str>) } else { arg })
+        .mut_subcommands(without_empty_variables)
 }
 
 /// A path as names are spelled: text as it is, and bytes that are not text by private characters.
@@ -145,6 +165,8 @@ Example:
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Make a node of a cluster own nothing and hand over what it alone holds, so that it may be stopped.
+    ///
+    /// Ends with 1 if the others did not take all of it, for want of room for instance.
     Drain {
         /// Which node.
         #[command(flatten)]
@@ -194,6 +216,9 @@ Example:
         /// Write at most so many bytes.
         #[arg(long, value_name = "BYTES", value_parser = serve::parse_bytes)]
         length: Option<u64>,
+        /// Read a public bucket without credentials, if it is an origin.
+        #[arg(long)]
+        anonymous: bool,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,

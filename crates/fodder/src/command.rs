@@ -13,6 +13,7 @@ mod job;
 mod jobs;
 mod join;
 mod mount;
+mod mounted;
 mod serve;
 mod sim;
 mod status;
@@ -60,8 +61,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             Command::Job(command) => job::run(command).await,
             Command::Advise { dataset, json, node } => advise::run(&dataset, json, &node).await,
             Command::Datasets(command) => datasets::run(command).await,
-            Command::Get { dataset, item, offset, length, node } => {
-                get::run(&dataset, &item, offset..length.map_or(u64::MAX, |n| offset.saturating_add(n)), &node).await
+            Command::Get { dataset, item, offset, length, anonymous, node } => {
+                let range = offset..length.map_or(u64::MAX, |n| offset.saturating_add(n));
+                get::run(&dataset, &item, range, anonymous, &node).await
             }
             Command::Join(args) => join::run(*args).await,
             Command::Warm(args) => warm::run(&args).await,

@@ -175,6 +175,7 @@ pub fn complete(mut dataset: DatasetConfig) -> Result<DatasetConfig> {
     if dataset.name.is_empty() {
         dataset.name = dataset_name(&dataset.origin);
     }
+    dataset.check_interval()?;
     Ok(dataset)
 }
 
@@ -236,6 +237,7 @@ fn check(config: &Config) -> Result<()> {
     if let Some(pair) = paths.windows(2).find(|pair| pair[1].starts_with(pair[0])) {
         bail!("the tiers {} and {} overlap: give each a directory of its own", pair[0].display(), pair[1].display());
     }
+    config.engine.check_interval()?;
     config.cluster.check()?;
     if let Some(socket) = &config.node.socket {
         let length = socket.as_os_str().len();

@@ -7,8 +7,7 @@
 #
 # Settings are in the file beside it, fodder-prolog.conf, as shell assignments. Only WARM must be set.
 
-trap 'exit 0' EXIT
-trap 'exit 0' HUP INT TERM
+trap 'exit 0' EXIT HUP INT TERM
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # What to bring in: arguments of `fodder warm`, separated by spaces.
@@ -37,6 +36,28 @@ if [ ! -x "$FODDER" ]; then
     exit 0
 fi
 
+# What a warm-up says: in a file, because a shell that waits for the output of a command hears no signal.
+out=$(mktemp) || out=/dev/null
+trap '[ ! -f "$out" ] || rm -f "$out"; exit 0' EXIT
+
+# Whoever ends the prolog ends the warm-up that runs. `timeout` is in a process group of its own, and hears only this.
+stop() {
+    trap '' HUP INT TERM
+    running=$(jobs -pr)
+    if [ -n "$running" ]; then
+        # A signal that comes while the program is being started is lost, so it is sent again if nothing ends.
+        while kill -TERM "$running" 2>/dev/null; do
+            timeout --signal=KILL 3 tail --pid="$running" --sleep-interval=0.1 -f /dev/null && break
+        done
+        wait "$running"
+        say "stopped: $target is not all there: $(<"$out")"
+    else
+        say "stopped"
+    fi
+    exit 0
+}
+trap stop HUP INT TERM
+
 end=$((SECONDS + LIMIT))
 for target in $WARM; do
     left=$((end - SECONDS))
@@ -46,11 +67,12 @@ for target in $WARM; do
     fi
     # SIGTERM ends a warm-up cleanly; the next one goes on. The cache directory must not be the job's.
     # shellcheck disable=SC2086
-    said=$(timeout --signal=TERM --kill-after=5 "$left" "$FODDER" warm $FLAGS --cache-dir "$CACHE_DIR" "$target" 2>&1)
+    timeout --signal=TERM --kill-after=5 "$left" "$FODDER" warm $FLAGS --cache-dir "$CACHE_DIR" "$target" >"$out" 2>&1 &
+    wait "$!"
     code=$?
     case $code in
-        0) say "$target is there: $said" ;;
-        2 | 124) say "$target is not all there: $said" ;;
-        *) say "$target could not be brought in (status $code): $said" ;;
+        0) say "$target is there: $(<"$out")" ;;
+        2 | 124) say "$target is not all there: $(<"$out")" ;;
+        *) say "$target could not be brought in (status $code): $(<"$out")" ;;
     esac
 done

@@ -54,10 +54,7 @@ impl MemberArguments {
             let socket = Some(self.cache_dir.join("fodder.sock"));
             let doors = NodeConfig { rest: any, grpc: any, socket, ..NodeConfig::default() };
             let trust = self.trust()?;
-            let node = match trust.tls.clone() {
-                None => Node::start(doors, Arc::clone(&cache.engine)).await?,
-                Some(tls) => Node::start_secure(doors, Arc::clone(&cache.engine), tls).await?,
-            };
+            let node = Node::start_secure(doors, Arc::clone(&cache.engine), trust.clone()).await?;
             anyhow::Ok((cache, node, trust))
         })?;
         let peering = Peering::new(self.side as u128, 1, trust, Patience::default());

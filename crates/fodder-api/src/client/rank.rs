@@ -210,6 +210,7 @@ impl Rank {
             for at in (first..first + self.addresses.len()).map(|at| at % self.addresses.len()) {
                 match self.begin_at(at, behind.as_ref(), next).await {
                     Err(error @ (Error::Unavailable(_) | Error::Closed(_))) => last = Some(error),
+                    Err(error) if error.is_for_nodes_only() && self.addresses.len() > 1 => last = Some(error),
                     begun => {
                         let (job, begun) = begun?;
                         (self.at, self.job) = (at, Some(job));

@@ -85,7 +85,9 @@ impl FrameClient {
             returns: Returns::default(),
         };
         let mut hello = [0; Hello::BYTES];
-        client.receive_exact(&mut hello)?;
+        client.receive_exact(&mut hello).map_err(|error| {
+            Error::Unavailable(format!("cannot reach the node at {address}: {error}; {}", address.advice_when_mute()))
+        })?;
         let reply = HelloReply::decode(&hello).map_err(|bad| Error::Invalid(format!("{address}: {bad}")))?;
         let (oldest, newest) = super::VERSIONS;
         if !(oldest..=newest).contains(&reply.version) {
@@ -292,20 +294,37 @@ impl FrameClient {
             let address = self.line.address();
             return Err(Error::Unavailable(format!("the connection to the node at {address} was lost: connect again")));
         }
-        self.out.clear();
-        let returned = self.returns.take();
-        if !returned.is_empty() {
-            for chunk in returned.chunks(MAX_IDS) {
-                self.request = next_number(self.request);
-                Request::Return { leases: pack(chunk, &mut Vec::new()) }.encode(self.request, 0, &mut self.out);
-            }
-            self.leases.retain(|_, lease| lease.strong_count() > 0);
-        }
+        self.begin();
         self.request = next_number(self.request);
         request.encode(self.request, handle, &mut self.out);
         let sent = self.line.send(&self.out);
         sent.map_err(|error| self.broken_by(lost(error)))?;
         Ok(self.request)
+    }
+
+    /// Begins what is sent next with the leases that nobody here uses any more.
+    fn begin(&mut self) {
+        self.out.clear();
+        let returned = self.returns.take();
+        for chunk in returned.chunks(MAX_IDS) {
+            self.request = next_number(self.request);
+            Request::Return { leases: pack(chunk, &mut Vec::new()) }.encode(self.request, 0, &mut self.out);
+        }
+        if !returned.is_empty() {
+            self.leases.retain(|_, lease| lease.strong_count() > 0);
+        }
+    }
+
+    /// Whether there are leases that nobody here uses any more, and of which the node does not know that yet.
+    pub fn owes(&self) -> bool {
+        !self.returns.is_empty()
+    }
+
+    /// Gives back the leases that nobody here uses any more, for who may not ask for anything soon.
+    pub fn give_back(&mut self) -> Result<()> {
+        self.begin();
+        let sent = self.line.send(&self.out);
+        sent.map_err(|error| self.broken_by(lost(error)))
     }
 
     /// The body of a reply of one kind.

@@ -1,7 +1,7 @@
 //! Leases on the client's side: cache files that are read without asking the node at all.
 //!
-//! A lease is given back when its last user drops it; the node learns of it with the next request. What must not be
-//! here: sockets.
+//! A lease is given back when its last user drops it; the node learns of it with the next request, or by
+//! [`FrameClient::give_back`]. What must not be here: sockets.
 
 use super::{FrameClient, LeaseHead};
 use crate::{Result, Source};
@@ -20,6 +20,10 @@ pub(super) struct Returns(Arc<Mutex<Vec<u64>>>);
 impl Returns {
     pub(super) fn take(&self) -> Vec<u64> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     fn push(&self, lease: u64) {

@@ -30,7 +30,7 @@ impl Dataset {
     /// Takes a snapshot that another node has told. Done to its end, also if nobody waits for that.
     pub async fn adopt(self: &Arc<Self>, id: SnapshotId, arriving: Arriving) -> Result<Arc<Snapshot>> {
         let dataset = Arc::clone(self);
-        self.shared.to_its_end(async move { dataset.adopt_here(id, arriving).await }).await
+        self.to_its_end(async move { dataset.adopt_here(id, arriving).await }).await
     }
 
     async fn adopt_here(self: &Arc<Self>, id: SnapshotId, arriving: Arriving) -> Result<Arc<Snapshot>> {

@@ -51,8 +51,11 @@ impl Dataset {
                     room.await;
                 }
                 Step::Done(count, waiter) => {
-                    if let Some(waiter) = waiter {
-                        waiter.wait(waiter.flight.range.clone()).await?;
+                    if let Some(waiter) = waiter
+                        && let Err(error) = waiter.wait(waiter.flight.range.clone()).await
+                    {
+                        self.did_not_come(next + waiter.flight.published() as u32..next + count);
+                        return Err(error);
                     }
                     next += count;
                 }
@@ -120,6 +123,19 @@ impl Dataset {
             Some(Keep::Stage) => self.staging.release(piece),
             None => {}
         }
+    }
+
+    /// Pieces that were to be here before anybody asks will not be: what was set aside for them is free again.
+    fn did_not_come(&self, pieces: Range<u32>) {
+        for piece in pieces {
+            self.staging.did_not_come(piece);
+            for (_, stock) in &self.stocks {
+                if stock.holds.reason(piece) == Some(Reason::Prefetched) {
+                    stock.holds.forget(piece);
+                }
+            }
+        }
+        self.prefetcher.wake();
     }
 
     /// A reader, who reads the object up to `end`, joins flights that bring these pieces, or finds them staged.

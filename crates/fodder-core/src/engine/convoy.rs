@@ -77,7 +77,7 @@ impl Dataset {
         self.shared.tasks.spawn(async move {
             tokio::select! {
                 biased;
-                () = dataset.shared.closing.cancelled() => {}
+                () = dataset.closing.cancelled() => {}
                 () = dataset.take_over(&*peers, hander, trips) => {}
             }
         });

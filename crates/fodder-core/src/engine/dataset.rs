@@ -34,6 +34,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio_util::sync::CancellationToken;
 
 /// The part of the memory budget that may hold what jobs are still to read.
 const STAGING_PART: u64 = 4;
@@ -64,6 +65,8 @@ pub struct Dataset {
     pub(super) recorded_as: Option<u32>,
     pub(super) refreshing: tokio::sync::Mutex<()>,
     refresh_asked: AtomicBool,
+    /// The word to stop: the node stops, or has removed the dataset.
+    pub(super) closing: CancellationToken,
 }
 
 impl Dataset {
@@ -113,6 +116,7 @@ impl Dataset {
             staging,
             lookahead: Arc::new(Lookahead::new(shared.guesses.most_bytes(), prefetches)),
             guessed: Guesses::new(Arc::clone(&shared.guesses)),
+            closing: shared.closing.child_token(),
             shared,
             recorded_as,
             refreshing: tokio::sync::Mutex::default(),
@@ -211,7 +215,8 @@ impl Dataset {
         }
         let size = self.objects().size(object);
         self.read_stream(object, 0..size).try_for_each(|_| async { Ok(()) }).await?;
-        self.flights.landed_all(self.pieces_of(object)).await;
+        // What waits in memory for jobs lands when they have come, which may be after whoever waits here.
+        self.flights.settled(self.pieces_of(object), |piece| self.staging.has(piece)).await;
         let dataset = Arc::clone(self);
         let lease = self.shared.reads.run(move || dataset.lease_now(object)).await??;
         lease.ok_or_else(|| {
@@ -239,7 +244,7 @@ impl Dataset {
     /// waits for that.
     pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
         let dataset = Arc::clone(self);
-        self.shared.to_its_end(async move { dataset.refresh_here().await }).await
+        self.to_its_end(async move { dataset.refresh_here().await }).await
     }
 
     async fn refresh_here(self: &Arc<Self>) -> Result<RefreshReport> {
@@ -264,18 +269,18 @@ impl Dataset {
             return;
         }
         let dataset = Arc::clone(self);
-        self.shared.spawn(async move {
+        self.spawn(async move {
             let outcome = dataset.refresh().await;
             dataset.refresh_asked.store(false, Relaxed);
             log_refresh(&dataset.config.name, outcome);
         });
     }
 
-    /// Refreshes at the configured interval until the node stops.
+    /// Refreshes at the configured interval until the dataset is closed.
     pub(super) fn refresh_at_intervals(self: &Arc<Self>) {
         let Some(interval) = self.config.refresh_interval else { return };
         let dataset = Arc::downgrade(self);
-        self.shared.spawn(async move {
+        self.spawn(async move {
             loop {
                 tokio::time::sleep(interval).await;
                 let Some(dataset) = dataset.upgrade() else { return };
@@ -317,7 +322,7 @@ impl Dataset {
     }
 
     fn verify_now(&self) -> VerifyReport {
-        self.check_stocks(&mut |_| !self.shared.closing.is_cancelled())
+        self.check_stocks(&mut |_| !self.is_closed())
     }
 
     /// Reads everything again; `progress` is told how much so far, after each object, and says whether to go on.

@@ -77,7 +77,7 @@ impl Dataset {
             let outcome = tokio::select! {
                 biased;
                 () = flight.abandoned.cancelled() => Err(Error::Closed),
-                () = dataset.shared.closing.cancelled() => Err(Error::Closed),
+                () = dataset.closing.cancelled() => Err(Error::Closed),
                 outcome = dataset.fetch(&flight, keeps, permit, receive, waited) => outcome,
             };
             if let Err(error) = outcome {

@@ -152,7 +152,8 @@ impl Flight {
         self.progress.send_modify(|progress| progress.error = Some(error));
     }
 
-    fn published(&self) -> usize {
+    /// How many segments have come.
+    pub(super) fn published(&self) -> usize {
         self.progress.borrow().published
     }
 }
@@ -320,12 +321,8 @@ impl Flights {
         self.landing.notify_waiters();
     }
 
-    /// Waits until none of these pieces is on its way any more.
-    pub(super) async fn landed_all(&self, pieces: Range<u32>) {
-        self.settled(pieces, |_| false).await;
-    }
-
-    /// The same, but for those that are staged: they do not land before they were read.
+    /// Waits until none of these pieces is on its way any more, but for those that are staged: they do not land before they
+    /// were read.
     pub(super) async fn settled(&self, pieces: Range<u32>, is_staged: impl Fn(u32) -> bool) {
         loop {
             let landing = self.landing.notified();

@@ -25,7 +25,10 @@ pub(super) use state::State;
 pub use word::Heard;
 
 pub use fodder_policy::{
-    job::{BatchRequest, Introduction, JobId, Lack, Page, Resume, Scores, Settings, Start, Status, Telling, Word},
+    job::{
+        BatchRequest, Introduction, JobId, Lack, Page, Pages, Place, Resume, Scores, Settings, Start, Status, Telling,
+        Word,
+    },
     ledger::Audit,
     plan::{Order, Snapshot as PlanSnapshot, Uneven},
     serving::{Approximation, Kind, Mode, Served},

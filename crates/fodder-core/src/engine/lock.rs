@@ -43,7 +43,10 @@ impl DirLock {
             )));
         }
         let mut lock = Self { file, path };
-        lock.note(&format!("{{\"pid\": {}}}", std::process::id()))?;
+        // A disk that is full is still read from.
+        if let Err(error) = lock.note(&format!("{{\"pid\": {}}}", std::process::id())) {
+            tracing::warn!(%error, "cannot leave a note who holds the cache directory");
+        }
         Ok(lock)
     }
 

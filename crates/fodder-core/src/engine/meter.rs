@@ -143,10 +143,10 @@ impl Meter {
 }
 
 impl Dataset {
-    /// Looks at the counts at intervals until the node stops.
+    /// Looks at the counts at intervals until the dataset is closed.
     pub(super) fn measure(self: &Arc<Self>) {
         let dataset = Arc::downgrade(self);
-        self.shared.spawn(async move {
+        self.spawn(async move {
             loop {
                 tokio::time::sleep(INTERVAL).await;
                 let Some(dataset) = dataset.upgrade() else { return };

@@ -8,7 +8,7 @@ mod give;
 mod share;
 mod supply;
 
-pub use give::{Asked, OnShelf};
+pub use give::{Asked, Held, OnShelf};
 pub use share::Extent;
 pub(super) use supply::Supply;
 

@@ -58,15 +58,23 @@ pub(super) enum Manner {
     Plain,
     /// Jumping about in an object: what is small does not bring in whole pieces before it pays.
     Jump,
+    /// The same, with pages around those that are used.
+    Glance,
     /// For another node, which has asked all the peers that there are to ask.
     Peer,
     /// For another node, which has asked also those that may hold it: only the origin is left.
     Straight,
+    /// For the cache alone: what it does not keep is not fetched.
+    Keep,
 }
 
 impl Manner {
     pub(super) fn is_for_peer(self) -> bool {
         matches!(self, Self::Peer | Self::Straight)
+    }
+
+    fn may_rent(self) -> bool {
+        matches!(self, Self::Jump | Self::Glance)
     }
 
     /// Tells a new flight for whom it flies.
@@ -179,7 +187,7 @@ impl Dataset {
     }
 
     pub(super) fn check(&self, object: ObjectSlot, range: &Range<u64>) -> Result<()> {
-        if self.shared.closing.is_cancelled() {
+        if self.is_closed() {
             return Err(Error::Closed);
         }
         let objects = self.objects();
@@ -232,7 +240,7 @@ impl Dataset {
             };
             let until = |count: u32| at..((index + u64::from(count)) * piece_bytes).min(range.end);
             let admit = |run: Range<u32>| {
-                let rents = manner == Manner::Jump && self.rents(run.clone(), &range);
+                let rents = manner.may_rent() && self.rents(run.clone(), &range, manner);
                 if rents { None } else { self.admit(run) }
             };
             let part = match self.flights.next_leg(&stretch, |piece| self.holds(piece), admit) {
@@ -252,6 +260,10 @@ impl Dataset {
                     manner.tell(&waiter.flight);
                     self.send_off(&waiter.flight, keeps, permit.split(bytes), convoy);
                     Part::Flying { range: until(count), waiter, source: Source::Origin }
+                }
+                Leg::Unwanted(count) if manner == Manner::Keep => {
+                    at = until(count).end;
+                    continue;
                 }
                 Leg::Unwanted(count) => self.pass_by(object, until(count), &mut permit, manner, convoy),
             };

@@ -12,7 +12,7 @@ use super::{
     flight::{Leg, Waiter},
     guess::PATIENCE,
     hold::Reason,
-    read::REQUEST_BYTES,
+    read::{Manner, REQUEST_BYTES},
     segment::Receive,
 };
 use crate::id::{ObjectSlot, PieceId};
@@ -192,12 +192,16 @@ impl Dataset {
     }
 
     /// Whether a jump to a missing run of pieces fetches no more than it reads.
-    pub(super) fn rents(&self, pieces: Range<u32>, read: &Range<u64>) -> bool {
+    pub(super) fn rents(&self, pieces: Range<u32>, read: &Range<u64>, manner: Manner) -> bool {
         let mut rent = self.lookahead.rent.lock();
         pieces.map(PieceId).all(|piece| {
             let range = self.piece_range(piece).1;
-            let wanted = read.end.min(range.end).saturating_sub(read.start.max(range.start));
-            rent.pays(piece.0, wanted as u32, (range.end - range.start) as u32)
+            let wanted = read.end.min(range.end).saturating_sub(read.start.max(range.start)) as u32;
+            let piece_bytes = (range.end - range.start) as u32;
+            match manner {
+                Manner::Glance => rent.pays_for_glance(piece.0, wanted, piece_bytes),
+                _ => rent.pays(piece.0, wanted, piece_bytes),
+            }
         })
     }
 
@@ -228,13 +232,13 @@ impl Dataset {
         self.shared.guesses.most_bytes() > 0 && self.jobs.is_empty()
     }
 
-    /// Brings in what is guessed, until the node stops.
+    /// Brings in what is guessed, until the dataset is closed.
     pub(super) fn read_ahead(self: &Arc<Self>) {
         let (dataset, lookahead) = (Arc::downgrade(self), Arc::clone(&self.lookahead));
         if self.shared.guesses.most_bytes() == 0 {
             return;
         }
-        self.shared.spawn(async move {
+        self.spawn(async move {
             while let Ok(slot) = Arc::clone(&lookahead.slots).acquire_owned().await {
                 let Some(dataset) = dataset.upgrade() else { return };
                 if let Some((wish, pieces)) = dataset.next_wish() {
@@ -334,7 +338,7 @@ impl Dataset {
     /// Waits for a flight that brings a guess, so that it is not abandoned.
     fn await_guess(self: &Arc<Self>, waiter: Waiter, run: Range<u32>, slot: Arc<OwnedSemaphorePermit>) {
         let dataset = Arc::clone(self);
-        self.shared.spawn(async move {
+        self.spawn(async move {
             if let Err(error) = waiter.wait(waiter.flight.range.clone()).await {
                 tracing::debug!(dataset = dataset.config().name, %error, "could not read ahead");
                 run.clone().for_each(|piece| dataset.staging.release(piece));

@@ -71,27 +71,30 @@ impl Shared {
         }))
     }
 
-    /// Does something to its end even if its caller goes away, unless the node stops.
-    pub(super) async fn to_its_end<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        self.spawn(async move {
-            let _ = tell.send(work.await);
-        });
-        told.await.unwrap_or(Err(Error::Closed))
-    }
-
-    /// Runs a task until it ends or the node stops.
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let closing = self.closing.clone();
+    /// Runs a task until it ends or the word to stop is given.
+    pub(super) fn spawn_until(&self, closing: &CancellationToken, task: impl Future<Output = ()> + Send + 'static) {
+        let closing = closing.clone();
         self.tasks.spawn(async move {
             tokio::select! {
+                // First, so that nothing is begun once it is given.
+                biased;
                 () = closing.cancelled() => {}
                 () = task => {}
             }
         });
+    }
+
+    /// Does something to its end even if its caller goes away, unless the word to stop is given.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        closing: &CancellationToken,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.spawn_until(closing, async move {
+            let _ = tell.send(work.await);
+        });
+        told.await.unwrap_or(Err(Error::Closed))
     }
 
     /// Finishes what the disk threads have queued, and ends them.

@@ -1,20 +1,27 @@
 //! The space of one tier, shared by the stocks of many datasets.
 //!
 //! Who makes room, in this order: objects that no snapshot has any more; copies of what other nodes own, for what this one
-//! owns; datasets that nobody reads, the longest
-//! idle first; datasets that hold more than their share, if the newcomer's has less than its own; at last the
-//! newcomer's own policy, which may rather keep the newcomer out.
+//! owns; datasets of earlier nodes that this one does not have; datasets that nobody reads, the longest idle first; datasets
+//! that hold more than their share, if the newcomer's has less than its own; at last the newcomer's own policy, which may
+//! rather keep the newcomer out.
 
 use super::stock::{Claim, Stock};
 use crate::{
     Result,
     config::TierConfig,
     id::PieceId,
-    tier::{Health, Reservation, Tier},
+    tier::{Reservation, Tier},
 };
 use fodder_policy::Pressure;
 use parking_lot::RwLock;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// Evictions for one newcomer. More than that means the space goes elsewhere (a disk that others fill), and the newcomer stays out.
 const MAX_EVICTIONS: usize = 256;
@@ -44,11 +51,24 @@ pub(super) struct Space {
     stocks: RwLock<Vec<Arc<Stock>>>,
     /// A stock that nobody has read for longer yields before any other.
     idle_after: Duration,
+    /// Datasets of which something is here are still to be added.
+    awaits_datasets: AtomicBool,
 }
 
 impl Space {
     pub(super) fn open(config: &TierConfig, idle_after: Duration) -> Result<Self> {
-        Ok(Self { tier: Tier::open(config)?, path: config.path.clone(), stocks: RwLock::default(), idle_after })
+        Ok(Self {
+            tier: Tier::open(config)?,
+            path: config.path.clone(),
+            stocks: RwLock::default(),
+            idle_after,
+            awaits_datasets: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether datasets are still to be added. As long as they are, nothing that an earlier node left yields.
+    pub(super) fn await_datasets(&self, awaits: bool) {
+        self.awaits_datasets.store(awaits, Relaxed);
     }
 
     pub(super) fn join(&self, stock: Arc<Stock>) {
@@ -61,7 +81,7 @@ impl Space {
 
     /// Decides whether a piece that was missed shall be kept here: a guest only where there is room.
     pub(super) fn admit(&self, stock: &Arc<Stock>, piece: PieceId, bytes: u32, is_guest: bool) -> Option<Place> {
-        if self.tier.health() != Health::Ok {
+        if self.tier.rests() {
             return None;
         }
         let cost = stock.shelf.cost(piece);
@@ -75,7 +95,8 @@ impl Space {
         if is_guest {
             return None;
         }
-        let room = stock.has_retired() || stock.has_guests() || (under_cap && self.yielding_to(stock, cost).is_some());
+        let others_yield = || self.has_leftovers() || self.yielding_to(stock, cost).is_some();
+        let room = stock.has_retired() || stock.has_guests() || (under_cap && others_yield());
         stock.admits(piece, bytes, room).then_some(Place::ToMake)
     }
 
@@ -85,7 +106,7 @@ impl Space {
     pub(super) fn make_room(&self, stock: &Arc<Stock>, piece: PieceId, demote: impl Fn(PieceId)) -> Option<Room> {
         let (cost, charge) = (stock.shelf.cost(piece), stock.shelf.charge(piece));
         for _ in 0..MAX_EVICTIONS {
-            if self.tier.health() != Health::Ok || cost > self.tier.quota_bytes() || charge > stock.cap_bytes() {
+            if self.tier.rests() || cost > self.tier.quota_bytes() || charge > stock.cap_bytes() {
                 return None;
             }
             let claim = stock.claim(charge);
@@ -115,7 +136,9 @@ impl Space {
 
     fn others_give_way(&self, stock: &Arc<Stock>, cost: u64) -> bool {
         let retired = self.stocks.read().iter().find(|other| other.has_retired()).cloned();
-        if retired.is_some_and(|other| other.evict_retired()) {
+        if retired.is_some_and(|other| other.evict_retired())
+            || (self.has_leftovers() && self.tier.evict_unattached(cost))
+        {
             return true;
         }
         let Some(other) = self.yielding_to(stock, cost) else { return false };
@@ -123,6 +146,11 @@ impl Space {
             other.evict(victim);
             true
         })
+    }
+
+    /// Whether there is something of datasets that an earlier node had and this one does not.
+    fn has_leftovers(&self) -> bool {
+        !self.awaits_datasets.load(Relaxed) && self.tier.has_unattached()
     }
 
     /// The stock that owes its space to `stock` before any other.
@@ -135,7 +163,7 @@ impl Space {
         }
         let fair = fair_share(self.tier.quota_bytes(), &stocks);
         let share = |stock: &Stock| if stock.cap_bytes() == u64::MAX { fair } else { stock.cap_bytes() };
-        if stock.used_bytes() + cost > share(stock) {
+        if stock.taken_bytes() + cost > share(stock) {
             return None;
         }
         let excess = |other: &Stock| other.used_bytes().saturating_sub(share(other));

@@ -151,6 +151,15 @@ impl Staging {
         drop(late);
     }
 
+    /// A piece that was to be here before anybody asks will not come. What jobs in step have set aside stays: one of them asks.
+    pub(super) fn did_not_come(&self, piece: u32) {
+        let mut area = self.area.lock();
+        let is_in_vain = |staged: &Staged| staged.landing.is_none() && staged.reason == Reason::Prefetched;
+        if area.pieces.get(&piece).is_some_and(is_in_vain) {
+            area.remove(piece);
+        }
+    }
+
     /// Nobody needs a piece any more, or it will not come.
     pub(super) fn release(&self, piece: u32) {
         let gone = self.area.lock().remove(piece);

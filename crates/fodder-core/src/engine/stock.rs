@@ -250,6 +250,11 @@ impl Stock {
         self.shelf.used_bytes()
     }
 
+    /// What it holds, and what is set aside for pieces on their way.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.used_bytes() + self.claimed_bytes.load(Relaxed)
+    }
+
     pub(super) fn evicted_pieces(&self) -> u64 {
         self.evicted.load(Relaxed)
     }

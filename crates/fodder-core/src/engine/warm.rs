@@ -18,7 +18,7 @@ use crate::{Error, Result, id::ObjectSlot};
 use errand::Errand;
 use pace::Rate;
 use std::{
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 use tally::Tally;
@@ -71,8 +71,12 @@ pub struct Order {
 /// A warming that is under way. Dropping it stops it: what has arrived stays.
 #[derive(Debug)]
 pub struct Warming {
+    dataset: Weak<Dataset>,
     tally: Arc<Tally>,
     rate: Rate,
+    began: Instant,
+    /// How long it took, once it is over.
+    took: Option<Duration>,
     running: oneshot::Receiver<Result<()>>,
     ended: Option<Result<()>>,
     _stop: DropGuard,
@@ -81,12 +85,22 @@ pub struct Warming {
 impl Warming {
     /// How far it is.
     pub fn progress(&mut self) -> Progress {
-        let mut progress = self.tally.progress();
-        let rate = self.rate.look(self.tally.bytes_come(), Instant::now());
-        progress.bytes_per_second = rate;
+        let (dataset, now) = (self.dataset.upgrade(), Instant::now());
+        let missing = |pieces| dataset.as_ref().map_or(u64::MAX, |dataset| dataset.missing_bytes(pieces));
+        let mut progress = self.tally.progress(missing);
         progress.finished = matches!(self.ended, Some(Ok(())));
-        if rate >= 1.0 && !progress.finished {
-            progress.eta = Duration::try_from_secs_f64(self.tally.bytes_left() as f64 / rate).ok();
+        if let Some(took) = self.took {
+            progress.bytes_per_second = average(progress.bytes_fetched, took);
+            return progress;
+        }
+        if progress.files == 0 {
+            // It still looks at what there is: nothing can come yet.
+            self.rate = Rate::new(now);
+        }
+        let rate = self.rate.look(progress.bytes_come(), now);
+        progress.bytes_per_second = rate;
+        if rate >= 1.0 {
+            progress.eta = Duration::try_from_secs_f64(self.tally.bytes_left(&progress) as f64 / rate).ok();
         }
         progress
     }
@@ -95,6 +109,7 @@ impl Warming {
     pub async fn ended(&mut self) -> Result<Progress> {
         if self.ended.is_none() {
             self.ended = Some((&mut self.running).await.unwrap_or(Err(Error::Closed)));
+            self.took = Some(self.began.elapsed());
         }
         match &self.ended {
             Some(Err(error)) => Err(error.clone()),
@@ -103,8 +118,14 @@ impl Warming {
     }
 }
 
+/// Bytes a second over a whole run.
+pub fn average(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 / took.as_secs_f64().max(1e-3)
+}
+
 impl Dataset {
-    /// Begins to bring objects of the newest snapshot in. [`Error::NotFound`] if the path of the selection is nobody's.
+    /// Begins to bring objects of the newest snapshot in. [`Error::NotFound`] if the path of the selection is nobody's,
+    /// or there are no objects at all: whoever asks for them has the wrong name.
     pub fn warm(self: &Arc<Self>, order: Order) -> Result<Warming> {
         let chosen = Chosen::new(self, order.selection, order.share)?;
         let tally = Arc::<Tally>::default();
@@ -114,13 +135,15 @@ impl Dataset {
         let stop = CancellationToken::new();
         let (tell, running) = oneshot::channel();
         let stopped = stop.clone();
-        self.shared.spawn(async move {
+        self.spawn(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}
                 outcome = errand.run(order.max_bytes, workers) => drop(tell.send(outcome)),
             }
         });
-        let rate = Rate::new(Instant::now());
-        Ok(Warming { tally, rate, running, ended: None, _stop: stop.drop_guard() })
+        let began = Instant::now();
+        let rate = Rate::new(began);
+        let dataset = Arc::downgrade(self);
+        Ok(Warming { dataset, tally, rate, began, took: None, running, ended: None, _stop: stop.drop_guard() })
     }
 }

@@ -65,7 +65,10 @@ impl Reader {
     }
 
     /// One request, within the time it may take to answer.
-    async fn attempt<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> Result<T, Failure> {
+    pub(super) async fn attempt<T>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Failure> {
         match tokio::time::timeout(self.patience.no_progress, request).await {
             Ok(answer) => answer.map_err(|error| Failure::of(&error)),
             Err(_) => Err(Failure::Passing(format!("no answer for {:?}", self.patience.no_progress))),

@@ -198,7 +198,15 @@ impl Source {
         let Some(pages) = &self.stores.pages else {
             let prefix = (!self.prefix.is_root()).then_some(&self.prefix);
             let entries = self.stores.objects.list(prefix);
-            return entries.map_err(|error| self.unlisted(Failure::of(&error))).boxed();
+            if self.identity.starts_with("file") {
+                return entries.map_err(|error| self.unlisted(Failure::of(&error))).boxed();
+            }
+            // A server that never answers must not be waited for for ever. A directory may be slow, and ends.
+            let next = move |mut entries: BoxStream<'a, object_store::Result<ObjectMeta>>| async move {
+                let entry = reader.attempt(entries.try_next()).await.map_err(|failure| self.unlisted(failure))?;
+                Ok(entry.map(|entry| (entry, entries)))
+            };
+            return stream::try_unfold(entries, next).boxed();
         };
         let prefix = (!self.prefix.is_root()).then(|| format!("{}/", self.prefix));
         stream::try_unfold(Some(None), move |page: Option<Option<String>>| {

@@ -4,11 +4,14 @@
 
 use super::{
     core::Core,
+    files::is_want_of_descriptors,
     log::{Log, PIECE_RECORD, Record},
     shelf::{Shelf, Written},
+    space::file_bytes,
 };
 use crate::{Result, config::Medium};
 use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno;
 use std::{sync::Arc, time::Instant};
 
 /// A group is committed when so much is waiting, or the oldest of it has waited for the interval.
@@ -18,8 +21,6 @@ const GROUP_RECORDS: usize = 4096;
 const FEW_FILES: usize = 16;
 /// The index is rewritten when it is this long and less than half of it is needed.
 const SHORTEST_REWRITE: u64 = 64 << 10;
-/// Records in one group of a rewritten index.
-const REWRITE_GROUP: usize = 256 << 10;
 
 /// How the committer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,9 +237,9 @@ impl Committer {
     }
 
     fn append(&mut self, records: &[Record]) -> std::io::Result<()> {
-        let mut payload = Vec::with_capacity(records.len() * PIECE_RECORD as usize);
-        records.iter().for_each(|record| record.encode(&mut payload));
-        let appended = self.log.append(&payload).and_then(|()| self.log.sync());
+        let mut groups = self.log.groups();
+        records.iter().for_each(|record| groups.push(record));
+        let appended = groups.finish().and_then(|()| self.log.sync());
         self.recharge(0);
         appended
     }
@@ -246,7 +247,8 @@ impl Committer {
     /// Charges the index as long as it is now, and keeps room for writing it anew.
     fn recharge(&mut self, beside: u64) {
         let space = &self.core.space;
-        let now = self.log.len().next_multiple_of(space.block) + beside.next_multiple_of(space.block);
+        let cost = |len: u64| len.next_multiple_of(space.block) + file_bytes(len, space.block);
+        let now = cost(self.log.len()) + cost(beside);
         space.charge(now);
         space.release(self.charged);
         self.charged = now;
@@ -264,7 +266,12 @@ impl Committer {
 
     /// Writes the index anew, with only what is here. Whether it worked.
     fn rewrite(&mut self) -> bool {
-        match self.try_rewrite() {
+        let beside = match self.log.successor() {
+            // No fault of the disk, and the log is as good as it was.
+            Err(error) if Errno::from_io_error(&error).is_some_and(is_want_of_descriptors) => return false,
+            beside => beside.map_err(|error| self.unwritable(&error)),
+        };
+        match beside.and_then(|log| self.try_rewrite(log)) {
             Ok(log) => {
                 self.log = log;
                 self.broken = false;
@@ -281,43 +288,33 @@ impl Committer {
         }
     }
 
-    fn try_rewrite(&mut self) -> Result<Log> {
-        let io = |error: std::io::Error| crate::Error::io("write the index of", &self.core.path, &error);
-        let mut log = self.log.successor().map_err(io)?;
-        let mut payload = Vec::new();
-        let mut failed = None;
-        Record::Opened.encode(&mut payload);
-        let mut write = |payload: &mut Vec<u8>, least: usize, log: &mut Log| {
-            if payload.len() > least && failed.is_none() {
-                failed = log.append(payload).err();
-                payload.clear();
-            }
-        };
+    fn unwritable(&self, error: &std::io::Error) -> crate::Error {
+        crate::Error::io("write the index of", &self.core.path, error)
+    }
+
+    fn try_rewrite(&mut self, mut log: Log) -> Result<Log> {
+        let mut groups = log.groups();
+        groups.push(&Record::Opened);
         self.core.registry.lock().for_each(|define, forgotten, found, shelf| {
             let Record::Define { dataset, .. } = define else { return };
-            define.encode(&mut payload);
+            groups.push(&define);
             if forgotten {
-                Record::Forget { dataset }.encode(&mut payload);
+                groups.push(&Record::Forget { dataset });
             }
             for (&key, found) in found {
                 let key = crate::id::FileKey(key.to_be_bytes());
                 found.pieces.for_each(|first, crc| {
-                    Record::Pieces { dataset, key, size: found.size, first, crcs: vec![crc] }.encode(&mut payload);
+                    groups.push(&Record::Pieces { dataset, key, size: found.size, first, crcs: vec![crc] });
                 });
-                write(&mut payload, REWRITE_GROUP, &mut log);
             }
             if let Some(shelf) = shelf {
-                shelf.for_each_run(|record| {
-                    record.encode(&mut payload);
-                    write(&mut payload, REWRITE_GROUP, &mut log);
-                });
+                shelf.for_each_run(|record| groups.push(&record));
             }
         });
-        write(&mut payload, 0, &mut log);
-        failed.map_or(Ok(()), |error| Err(io(error)))?;
+        groups.finish().map_err(|error| self.unwritable(&error))?;
         // Pieces that were written but not committed are in it: their bytes first, then the new name.
         if self.core.medium != Medium::Mem {
-            rustix::fs::syncfs(&self.core.root).map_err(|error| io(error.into()))?;
+            rustix::fs::syncfs(&self.core.root).map_err(|error| self.unwritable(&error.into()))?;
         }
         let beside = log.len();
         self.recharge(beside);

@@ -5,7 +5,7 @@ use super::{
     commit::{Committer, Queue, Stop},
     files::Files,
     health::Pulse,
-    log::{self, FoundFiles, Log, Record, Replay},
+    log::{self, Found, FoundFiles, Log, Record, Replay, number},
     shelf::Shelf,
     space::{self, Space},
     sweep::Keeper,
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Error, Result,
     config::{Medium, TierConfig},
+    id::FileKey,
 };
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -189,8 +190,10 @@ fn lock(path: &Path) -> Result<File> {
             path.display()
         )));
     }
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(|error| Error::io("write", &name, &error))?;
+    // A disk that is full is still read from.
+    if let Err(error) = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())) {
+        tracing::warn!(path = %name.display(), %error, "cannot leave a note who holds the tier");
+    }
     Ok(file)
 }
 
@@ -267,6 +270,43 @@ impl Registry {
     pub(super) fn unattached(&self) -> Vec<String> {
         let idle = self.datasets.iter().filter(|entry| !entry.forgotten && entry.shelf.is_none());
         idle.map(|entry| entry.name.clone()).collect()
+    }
+
+    /// The first dataset that is not attached and of which there are files.
+    pub(super) fn next_unattached(&self) -> Option<u16> {
+        let idle = |entry: &Entry| !entry.forgotten && entry.shelf.is_none() && !entry.found.is_empty();
+        self.datasets.iter().position(idle).map(|at| at as u16)
+    }
+
+    /// Takes files out of what the index remembers of a dataset, until they are so many bytes by what `charge` says of each,
+    /// and no more than `most`.
+    pub(super) fn take_some(
+        &mut self,
+        id: u16,
+        most: usize,
+        bytes: u64,
+        charge: impl Fn(&Found, u32) -> u64,
+    ) -> Vec<(FileKey, u64)> {
+        let Entry { found, found_pieces, piece_bytes, .. } = &mut self.datasets[usize::from(id)];
+        let (mut taken, mut sum) = (Vec::new(), 0);
+        for (&key, file) in found.iter().take(most) {
+            if sum >= bytes {
+                break;
+            }
+            let charged = charge(file, *piece_bytes);
+            *found_pieces -= file.pieces.len() as u64;
+            sum += charged;
+            taken.push((FileKey(key.to_be_bytes()), charged));
+        }
+        for (key, _) in &taken {
+            found.remove(&number(*key));
+        }
+        taken
+    }
+
+    /// Whether the index remembers nothing of a dataset any more.
+    pub(super) fn has_no_files(&self, id: u16) -> bool {
+        self.datasets[usize::from(id)].found.is_empty()
     }
 
     fn shelves(&self) -> Vec<Arc<Shelf>> {

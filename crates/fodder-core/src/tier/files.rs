@@ -57,6 +57,11 @@ fn descriptors() -> usize {
     })
 }
 
+/// Whether a file cannot be opened because too many are: no fault of the disk.
+pub(super) fn is_want_of_descriptors(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE)
+}
+
 /// The descriptor of a file that somebody else was given, counted as long as it is open here.
 #[derive(Debug)]
 pub(super) struct Given(());
@@ -166,10 +171,11 @@ impl Files {
         };
         let Some(at) = same.or_else(free).or_else(oldest) else { return true };
         let replaced = set.ways[at].replace(Way { shelf, slot, used: tick, kept: kept.clone() });
-        drop(set);
         if replaced.is_none() {
+            // Before anybody can forget it.
             KEPT.fetch_add(1, Ordering::Relaxed);
         }
+        drop(set);
         true
     }
 

@@ -63,6 +63,11 @@ impl Pulse {
         }
     }
 
+    /// Whether no write would be tried now.
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        self.health() != Health::Ok && now < self.trouble.lock().retry_at
+    }
+
     /// Whether a write may be tried. While the tier rests, one attempt is let through after each rest.
     pub(super) fn may_write(&self, now: Instant) -> bool {
         if self.health() == Health::Ok {
@@ -107,6 +112,7 @@ mod tests {
         pulse.failed(start);
         assert_eq!(pulse.health(), Health::Unstable);
         assert!(!pulse.may_write(start + Duration::from_millis(900)));
+        assert!(pulse.rests(start + Duration::from_millis(900)) && !pulse.rests(start + Duration::from_millis(1001)));
         assert!(pulse.may_write(start + Duration::from_millis(1001)), "one attempt after the rest");
         assert!(!pulse.may_write(start + Duration::from_millis(1002)), "and only one");
         (0..4).for_each(|_| pulse.failed(start));
@@ -114,6 +120,6 @@ mod tests {
         assert!(pulse.may_write(start + LONGEST_REST));
         pulse.worked();
         assert_eq!(pulse.health(), Health::Ok);
-        assert!(pulse.may_write(start));
+        assert!(pulse.may_write(start) && !pulse.rests(start));
     }
 }

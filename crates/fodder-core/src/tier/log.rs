@@ -27,6 +27,9 @@ const GROUP_HEADER: usize = 16;
 /// No group is longer; a length beyond it is damage.
 const LONGEST_GROUP: usize = 64 << 20;
 
+/// A group that is so long is ended, long before it would be taken for damage.
+const FULL_GROUP: usize = 256 << 10;
+
 /// The log, open for appending.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -119,7 +122,7 @@ impl Log {
     }
 
     /// Appends one group. On failure the log is as it was before, or the error says that it could not be mended.
-    pub(super) fn append(&mut self, payload: &[u8]) -> std::io::Result<()> {
+    fn append(&mut self, payload: &[u8]) -> std::io::Result<()> {
         let mut group = Vec::with_capacity(GROUP_HEADER + payload.len());
         group.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         group.extend_from_slice(&group_crc(&self.uuid, self.next, payload).to_le_bytes());
@@ -135,6 +138,11 @@ impl Log {
         Ok(())
     }
 
+    /// Begins to append records, in as many groups as they need.
+    pub(super) fn groups(&mut self) -> Groups<'_> {
+        Groups { log: self, payload: Vec::new(), outcome: Ok(()) }
+    }
+
     /// Makes what was appended durable.
     pub(super) fn sync(&self) -> std::io::Result<()> {
         if self.durable { self.file.sync_data() } else { Ok(()) }
@@ -143,6 +151,38 @@ impl Log {
     /// Bytes of the file.
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+}
+
+/// Records that are being appended. After a failure those that come are left out.
+#[derive(Debug)]
+pub(super) struct Groups<'a> {
+    log: &'a mut Log,
+    payload: Vec<u8>,
+    outcome: std::io::Result<()>,
+}
+
+impl Groups<'_> {
+    pub(super) fn push(&mut self, record: &Record) {
+        if self.outcome.is_ok() {
+            record.encode(&mut self.payload);
+            if self.payload.len() >= FULL_GROUP {
+                self.end_group();
+            }
+        }
+    }
+
+    /// Ends the last group. On failure the first ones may be in the log.
+    pub(super) fn finish(mut self) -> std::io::Result<()> {
+        if self.outcome.is_ok() && !self.payload.is_empty() {
+            self.end_group();
+        }
+        self.outcome
+    }
+
+    fn end_group(&mut self) {
+        self.outcome = self.log.append(&self.payload);
+        self.payload.clear();
     }
 }
 

@@ -109,6 +109,13 @@ impl Space {
         self.disk_has(bytes).then_some(reservation)
     }
 
+    /// How much must leave before so much more fits: what the quota lacks, or all of it where it is the disk that is full.
+    pub(super) fn lacks(&self, bytes: u64) -> u64 {
+        let limit = self.quota.saturating_sub(self.headroom.load(Ordering::Relaxed));
+        let over = self.used().saturating_add(bytes).saturating_sub(limit);
+        if over == 0 { bytes } else { over }
+    }
+
     fn disk_has(&self, bytes: u64) -> bool {
         let mut disk = self.disk.lock();
         let wanted = self.floor.saturating_add(self.reserved.load(Ordering::Relaxed));

@@ -1,16 +1,17 @@
 //! What a crash left behind: files the index does not know, and blocks of partial files that are no present piece.
 //!
-//! One thread a tier. It may only remove what nobody is making: whoever creates a file announces its key first, and
-//! the sweep looks at the announcements under the same lock under which it unlinks.
+//! One thread a tier. It may only remove what nobody is making: while it has something to do, files are made under the same
+//! lock under which it unlinks, and it leaves those alone.
 
 use super::{
-    core::{Core, unknown_bytes},
+    core::{Core, Registry, unknown_bytes},
     log::{self, Record, number},
     shelf::Shelf,
 };
 use crate::{Error, Result, id::FileKey};
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::io::Errno;
 use std::{
     collections::VecDeque,
     path::Path,
@@ -84,12 +85,21 @@ impl Keeper {
         self.changed.notify_all();
     }
 
-    /// To be called before a file is made: from then on no sweep takes it for something left behind.
-    pub(super) fn announce(&self, key: FileKey) {
+    /// Makes a file, which no sweep takes for something left behind. Where something was, and has the name, nothing is made and
+    /// it stays the sweep's.
+    pub(super) fn create<T>(
+        &self,
+        key: FileKey,
+        create: impl FnOnce() -> std::result::Result<T, Errno>,
+    ) -> std::result::Result<T, Errno> {
         let mut created = self.created.lock();
-        if created.recording {
-            created.keys.insert(number(key));
+        if !created.recording {
+            drop(created);
+            return create();
         }
+        let file = create()?;
+        created.keys.insert(number(key));
+        Ok(file)
     }
 
     pub(super) fn trim(&self, shelf: Arc<Shelf>) {
@@ -153,16 +163,19 @@ impl Keeper {
         }
     }
 
-    /// Unlinks a file unless somebody has announced it meanwhile.
-    fn unlink(&self, core: &Core, dataset: &str, key: FileKey) {
+    /// Unlinks a file unless somebody has made it meanwhile. Whether what was left behind is gone.
+    fn unlink(&self, core: &Core, dataset: &str, key: FileKey) -> bool {
         let created = self.created.lock();
         if created.keys.contains(&number(key)) {
-            return;
+            // Its name was free, so the other was gone by then.
+            return true;
         }
-        if let Err(error) = core.files.unlink(dataset, key) {
+        let unlinked = core.files.unlink(dataset, key);
+        if let Err(error) = &unlinked {
             tracing::warn!(dataset, %key, %error, "cannot unlink a file that a crash left behind");
             self.failed();
         }
+        unlinked.is_ok()
     }
 }
 
@@ -180,8 +193,9 @@ fn run(core: &Arc<Core>) {
                     if stopping() {
                         return;
                     }
-                    keeper.unlink(core, &dataset, key);
-                    core.space.release(bytes);
+                    if keeper.unlink(core, &dataset, key) {
+                        core.space.release(bytes);
+                    }
                 }
                 if let Some(bytes) = directories {
                     remove_directories(core, &dataset);
@@ -240,12 +254,45 @@ pub(super) fn remove_directories(core: &Core, dataset: &str) {
     let _ = std::fs::remove_dir(top);
 }
 
+/// Files that are dropped while nobody can attach their dataset.
+const FEW_FILES: usize = 64;
+
+/// Deletes files of a dataset that the index remembers but nobody attached, as many as so many bytes need, or a few; false if
+/// there are none. With the last one the dataset is forgotten.
+pub(super) fn evict_unattached(core: &Core, bytes: u64) -> bool {
+    // Kept until the files are gone: who attaches the dataset afterwards may make them anew.
+    let mut registry = core.registry.lock();
+    let Some(id) = registry.next_unattached() else { return false };
+    if core.space.reserve(bytes).is_some() {
+        // Somebody else has made room meanwhile.
+        return true;
+    }
+    let (name, lacking) = (registry.name(id), core.space.lacks(bytes));
+    for (key, bytes) in registry.take_some(id, FEW_FILES, lacking, |found, grid| core.found_bytes(found, grid)) {
+        core.queue.note(Record::DropFile { dataset: id, key });
+        match core.files.unlink(&name, key) {
+            Ok(()) => core.space.release(bytes),
+            Err(error) => {
+                // It stays charged: its blocks are still there, and the next start sweeps it.
+                tracing::warn!(dataset = name, %key, %error, "cannot unlink a cache file");
+                core.keeper.failed();
+            }
+        }
+    }
+    if registry.has_no_files(id) {
+        forget_in(&mut registry, core, id);
+    }
+    true
+}
+
 /// Deletes a dataset that the index remembers but nobody attached.
 pub(super) fn forget_unattached(core: &Core, id: u16) {
-    let mut registry = core.registry.lock();
+    forget_in(&mut core.registry.lock(), core, id);
+}
+
+fn forget_in(registry: &mut Registry, core: &Core, id: u16) {
     let (found, grid, name) = (registry.take_found(id), registry.piece_bytes(id), registry.name(id));
     registry.forget(id);
-    drop(registry);
     core.queue.note(Record::Forget { dataset: id });
     let files = found.iter().map(|(&key, found)| (FileKey(key.to_be_bytes()), core.found_bytes(found, grid))).collect();
     let directories = core.directory_bytes(&name);

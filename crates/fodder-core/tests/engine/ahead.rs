@@ -1,8 +1,11 @@
 //! What is there before it is asked for: prefetch by plan, and jobs in step.
 
-use crate::jobs::{ITEM_BYTES, introduction, run_epoch, take, world};
+use crate::{
+    jobs::{ITEM_BYTES, introduction, run_epoch, take, world},
+    world::{World, content},
+};
 use fodder_core::{
-    Dataset,
+    Dataset, Error,
     config::Quota,
     job::{BatchRequest, Introduction, Mode, Order},
 };
@@ -26,10 +29,10 @@ async fn with_a_plan_and_a_fast_origin_nobody_waits_for_the_origin() {
         let world = world(policy, 300, 100);
         let (engine, dataset) = world.start().await.unwrap();
         let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
-        dataset.jobs().begin(job, 0, 0, Order::Seed(11)).unwrap();
+        // A list, and no seed: nothing is known of a next epoch, of which some could come before the last of this one.
+        dataset.jobs().begin(job, 0, 0, Order::Ids((0..300).map(|n| n * 7 % 300).collect())).unwrap();
         for number in 0..43 {
-            // Those that are due, and as many more as may be under way at once and arrive before them;
-            // of the next epoch it may bring in some as well, but need not.
+            // Those that are due, and as many more as may be under way at once and arrive before them.
             fetched(&dataset, (number * 7 + 7 + 40).min(300)).await;
             take(&dataset, &world, BatchRequest { job, epoch: 0, rank: 0, number, count: 7 }).await;
             dataset.jobs().acknowledge(job, 0, 0, number).unwrap();
@@ -98,6 +101,54 @@ async fn jobs_in_step_have_each_item_fetched_once() {
             assert!(dataset.jobs().audit(job, epoch).unwrap().is_exact());
         }
     }
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_does_not_wait_for_what_is_staged_for_another_job() {
+    let mut world = world(Policy::Minio, 20, 20);
+    world.quota = Some(Quota::Bytes(1));
+    world.tuning.fetching = Some(Strategy::Demand);
+    let (engine, dataset) = world.start().await.unwrap();
+    let in_step = |name: &str| Introduction { in_step: Some("pair".into()), ..introduction(name, Mode::Strict) };
+    let jobs = ["one", "two"].map(|name| dataset.jobs().introduce(in_step(name)).unwrap());
+    for job in jobs {
+        dataset.jobs().begin(job, 0, 0, Order::Seed(5)).unwrap();
+    }
+    // One has read it, and it waits in memory until the other has too.
+    let item = take(&dataset, &world, BatchRequest { job: jobs[0], epoch: 0, rank: 0, number: 0, count: 1 }).await[0];
+    let object = dataset.snapshot().item(u64::from(item)).unwrap().object;
+    let lease = tokio::time::timeout(Duration::from_secs(30), dataset.lease(object)).await.expect("it is answered");
+    assert!(matches!(lease, Err(Error::Full(_))), "{lease:?}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_fetched_ahead_takes_no_room_from_what_can() {
+    const MIB: usize = 1 << 20;
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.quota = Some(Quota::Bytes(1));
+    for n in 0..40 {
+        let path = format!("{n:02}");
+        world.put(&path, content(&path, 0, MIB));
+    }
+    let (engine, dataset) = world.start().await.unwrap();
+    // As many of them as there is room for in memory are gone from the origin.
+    for n in 0..8 {
+        world.remove(&format!("{n:02}"));
+    }
+    let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
+    dataset.jobs().begin(job, 0, 0, Order::Ids((0..40).collect())).unwrap();
+    let tried = async {
+        while dataset.stats().origin_requests < 8 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), tried).await.expect("they are tried");
+    // Whoever was given them cannot read them either, and goes on.
+    dataset.jobs().next_batch(BatchRequest { job, epoch: 0, rank: 0, number: 0, count: 8 }).await.unwrap();
+    dataset.jobs().acknowledge(job, 0, 0, 0).unwrap();
+    fetched(&dataset, (8 * MIB / ITEM_BYTES) as u64).await;
     engine.shutdown().await;
 }
 

@@ -1,7 +1,7 @@
 //! Objects that change at the origin behind the cache's back.
 
 use crate::world::{World, content, read};
-use fodder_core::Error;
+use fodder_core::{Engine, Error, config::DatasetConfig};
 use fodder_policy::Policy;
 use futures::FutureExt;
 use std::{sync::Arc, time::Duration};
@@ -56,6 +56,25 @@ async fn a_refresh_is_done_to_its_end_though_nobody_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dataset_is_added_to_its_end_though_nobody_waits_for_it() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 100_000));
+    let engine = Engine::open(world.engine_config()).await.unwrap();
+    // Polled once, and given up.
+    assert!(engine.add_dataset(world.dataset_config()).now_or_never().is_none());
+    let comes = async {
+        while engine.datasets().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), comes).await.expect("it is added");
+    let dataset = engine.add_dataset(world.dataset_config()).await.unwrap();
+    let object = dataset.snapshot().lookup("a").unwrap();
+    assert!(read(&dataset, object, 0..100_000, false).await.unwrap() == world.origin["a"]);
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_snapshot_no_longer_has_makes_room_even_where_nothing_is_ever_evicted() {
     let mut world = World::new(Policy::Minio, 8 << 20);
     world.put("a", content("a", 1, 5 * MIB));
@@ -98,7 +117,7 @@ async fn a_damaged_cache_file_is_fetched_again() {
     engine.shutdown().await;
 }
 
-fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
@@ -121,4 +140,58 @@ async fn what_was_read_before_an_eviction_is_gone_behind_it() {
         let is_there = |object: &_| dataset.residence(*object).whole.is_some();
         assert_eq!(snapshot.objects().filter(is_there).count(), 0, "in round {round}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dataset_that_was_removed_does_nothing_more_though_somebody_has_it() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, MIB));
+    let config = DatasetConfig { refresh_interval: Some(Duration::from_millis(20)), ..world.dataset_config() };
+    let engine = Engine::open(world.engine_config()).await.unwrap();
+    let old = engine.add_dataset(config.clone()).await.unwrap();
+    engine.remove_dataset("world").await.unwrap();
+    let new = engine.add_dataset(config).await.unwrap();
+    for path in ["b", "c"] {
+        world.put(path, content(path, 1, MIB));
+        let comes = async {
+            while new.snapshot().lookup(path).is_none() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), comes).await.expect("the new one refreshes");
+    }
+    assert!(old.snapshot().lookup("b").is_none(), "the old one does not");
+    let refreshed = old.refresh().await;
+    assert!(matches!(refreshed, Err(Error::Closed)), "{refreshed:?}");
+    let object = old.snapshot().lookup("a").unwrap();
+    let gone = read(&old, object, 0..MIB as u64, false).await;
+    assert!(matches!(gone, Err(Error::Closed)), "{:?}", gone.map(|bytes| bytes.len()));
+    engine.shutdown().await;
+    drop((engine, old, new));
+    ["a", "b", "c"].into_iter().for_each(|path| world.remove(path));
+    let (engine, dataset) = world.start().await.expect("the catalog is the new one's, and whole");
+    assert!(dataset.snapshot().lookup("c").is_some());
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dataset_is_removed_though_its_origin_is_being_listed() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 10));
+    let (engine, dataset) = world.start().await.unwrap();
+    for _ in 0..20 {
+        world.put("a", content("a", 2, 10));
+        let refreshing = tokio::spawn({
+            let dataset = engine.dataset("world").unwrap();
+            async move { dataset.refresh().await }
+        });
+        tokio::task::yield_now().await;
+        engine.remove_dataset("world").await.unwrap();
+        assert!(!world.dir.path().join("cache/catalog/world").exists(), "nobody makes it again");
+        let _ = refreshing.await.unwrap();
+        assert!(!world.dir.path().join("cache/catalog/world").exists(), "nobody makes it again");
+        engine.add_dataset(world.dataset_config()).await.unwrap();
+    }
+    drop(dataset);
+    engine.shutdown().await;
 }

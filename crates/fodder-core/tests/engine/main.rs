@@ -15,5 +15,6 @@ mod peers;
 mod ratios;
 mod readahead;
 mod share;
+mod start;
 mod warm;
 mod world;

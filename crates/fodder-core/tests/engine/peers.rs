@@ -1,6 +1,9 @@
 //! Other nodes between the tiers and the origin: what they bring, and what happens when they do not.
 
-use crate::world::{World, content, read};
+use crate::{
+    change::files_below,
+    world::{World, content, read},
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fodder_core::{
@@ -196,6 +199,29 @@ async fn eventually(is_so: impl Fn() -> bool) {
         assert!(std::time::Instant::now() < deadline, "it did not come to be so");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_doubted_is_compared_and_what_is_damaged_is_given_no_more() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 3 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    engine.join(other(|_| false, Box::new(|_| None)));
+    let (object, end) = (dataset.snapshot().lookup("a").unwrap(), 3 * MIB as u64);
+    read(&dataset, object, 0..end, false).await.unwrap();
+    eventually(|| dataset.residence(object).whole.is_some()).await;
+    let file = files_below(&world.tier_dirs()[0].join("data")).remove(0);
+    let mut damaged = std::fs::read(&file).unwrap();
+    damaged[MIB + 17] ^= 4;
+    std::fs::write(&file, damaged).unwrap();
+
+    dataset.doubt(object, 0..MIB as u64).await.unwrap();
+    dataset.doubt(object, 2 * MIB as u64..end).await.unwrap();
+    assert!(dataset.residence(object).whole.is_some(), "what is right stays");
+    dataset.doubt(object, MIB as u64 + 100..end).await.unwrap();
+    assert_eq!((dataset.residence(object).whole, dataset.stats().corrupt_pieces), (None, 3));
+    assert!(given(&dataset, "a", Asked::AsOwner).await.unwrap() == world.origin["a"]);
+    assert_eq!(dataset.stats().origin_requests, 2, "once at first, and once again");
 }
 
 /// A peer that owns everything and never answers.

@@ -2,7 +2,7 @@
 
 use crate::world::{World, content, read};
 use fodder_core::{
-    Dataset, Engine,
+    Dataset, Engine, Error,
     config::{DatasetConfig, EngineConfig, Medium},
     engine::Source,
 };
@@ -86,6 +86,76 @@ async fn a_dataset_that_nobody_reads_any_more_yields_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_node_left_yields_as_far_as_it_must_and_what_is_expected_does_not() {
+    let mut left = World::new(Policy::Minio, 24 << 20);
+    let mut new = World::new(Policy::Minio, 24 << 20);
+    for n in 0..20 {
+        left.put(&format!("object-{n}"), content("left", n, MIB));
+    }
+    for n in 0..12 {
+        new.put(&format!("object-{n}"), content("new", n, MIB));
+    }
+    let (engine, one) = left.start().await.unwrap();
+    read_all(&one, &left).await;
+    settled("the first fills the tier", || one.status().cached_bytes >= 20 << 20).await;
+    engine.shutdown().await;
+    drop((engine, one));
+
+    // The next node in the same directory is for another dataset, at first together with the first, then alone.
+    let config = DatasetConfig { name: "new".into(), ..new.dataset_config() };
+    let engine = Engine::open(left.engine_config()).await.unwrap();
+    engine.expect(["world".to_owned()]);
+    let two = engine.add_dataset(config).await.unwrap();
+    read_all(&two, &new).await;
+    settled("as much as is free", || two.status().cached_bytes >= 2 << 20).await;
+    assert!(two.status().cached_bytes < 5 << 20, "{}", two.status().cached_bytes);
+    engine.expect([]);
+    // A piece that a busy disk does not take in time is kept the next time.
+    let filled = async {
+        while two.status().cached_pieces < 12 {
+            read_all(&two, &new).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), filled).await.expect("all of it finds room");
+
+    let one = engine.add_dataset(left.dataset_config()).await.unwrap();
+    let rest = one.status().cached_pieces;
+    assert!((9..=12).contains(&rest), "no more is dropped than had to be: {rest}");
+    read_all(&one, &left).await;
+    engine.shutdown().await;
+    drop((engine, one, two));
+    let (engine, one) = left.start().await.unwrap();
+    read_all(&one, &left).await;
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_failed_is_tried_again_and_fills() {
+    let mut world = World::new(Policy::Minio, 24 << 20);
+    for n in 0..4 {
+        world.put(&format!("object-{n}"), content("disk", n, MIB));
+    }
+    let (engine, dataset) = world.start().await.unwrap();
+    // Nothing can be made where its directory should be.
+    let place = world.tier_dirs()[0].join("data/world");
+    let _ = std::fs::remove_dir(&place);
+    std::fs::write(&place, "in the way").unwrap();
+    read_all(&dataset, &world).await;
+    settled("the disk has failed", || engine.status().tiers[0].health != "ok").await;
+    assert_eq!(dataset.status().cached_bytes, 0);
+    std::fs::remove_file(&place).unwrap();
+    let healed = async {
+        while dataset.status().cached_bytes < 4 << 20 {
+            read_all(&dataset, &world).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), healed).await.expect("what the disk takes again is kept");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_that_nobody_reads_is_found_and_fetched_again() {
     let mut world = World::new(Policy::Minio, 24 << 20);
     (0..4).for_each(|n| world.put(&format!("object-{n}"), content(&format!("object-{n}"), 0, MIB)));
@@ -107,6 +177,19 @@ async fn damage_that_nobody_reads_is_found_and_fetched_again() {
     read_all(&dataset, &world).await;
     settled("it was fetched anew", || dataset.status().cached_pieces == 4).await;
     assert_eq!(dataset.stats().origin, 5);
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn intervals_of_no_length_are_refused() {
+    let world = World::new(Policy::Minio, 64 << 20);
+    let config = EngineConfig { scrub_interval: Duration::ZERO, ..world.engine_config() };
+    let refused = Engine::open(config).await.unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(text) if text.contains("scrub_interval")), "{refused}");
+    let engine = Engine::open(world.engine_config()).await.unwrap();
+    let config = DatasetConfig { refresh_interval: Some(Duration::ZERO), ..world.dataset_config() };
+    let refused = engine.add_dataset(config).await.unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(text) if text.contains("refresh_interval")), "{refused}");
     engine.shutdown().await;
 }
 

@@ -3,7 +3,7 @@
 use crate::world::{World, content, read};
 use fodder_core::{
     Dataset, Error,
-    config::Quota,
+    config::{DatasetConfig, Quota},
     engine::warm::{Order, Progress, Selection, Share},
 };
 use fodder_policy::Policy;
@@ -106,6 +106,19 @@ async fn a_path_is_a_directory_an_object_or_the_beginning_of_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_objects_are_there_is_nothing_to_warm_but_an_empty_list_is_done() {
+    let world = World::new(Policy::Minio, 64 << 20);
+    let (engine, dataset) = world.start().await.unwrap();
+    for selection in [Selection::Path(String::new()), Selection::Shown(String::new()), Selection::Path("a".into())] {
+        let refused = dataset.warm(Order { selection, ..all() });
+        assert!(matches!(&refused, Err(Error::NotFound(text)) if text.contains("has no files")), "{refused:?}");
+    }
+    let progress = warm(&dataset, Order { selection: Selection::Objects(Vec::new()), ..all() }).await;
+    assert_eq!((progress.files, progress.is_complete()), (0, true));
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn warming_that_is_stopped_goes_on_where_it_was() {
     let mut world = world(Policy::Minio, 64 << 20, 40, 200_000);
     world.origin_prefix = "throttled:latency=10ms:".into();
@@ -129,6 +142,25 @@ async fn warming_that_is_stopped_goes_on_where_it_was() {
     assert!(rest.files_skipped >= 5 && rest.files_skipped < 40, "{rest:?}");
     assert_eq!(rest.bytes_fetched, (40 - rest.files_skipped) * 200_000);
     everything_is_right(&dataset, &world).await;
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_large_request_what_has_come_counts_before_its_end() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("large", content("large", 0, 4 * MIB));
+    world.origin_prefix = "throttled:latency=1ms,bandwidth=2MB/s:".into();
+    let (engine, dataset) = world.start().await.unwrap();
+    let mut warming = dataset.warm(all()).unwrap();
+    let came = async {
+        while warming.progress().bytes_there == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), came).await.expect("something comes");
+    let progress = warming.progress();
+    assert!(progress.bytes_there < 4 * MIB as u64 && progress.files_there == 0, "{progress:?}");
+    drop(warming);
     engine.shutdown().await;
 }
 
@@ -196,7 +228,10 @@ async fn no_more_bytes_are_taken_than_the_bandwidth_allows() {
     assert!(progress.is_complete());
     // The last object waits for the seven before it.
     let least = Duration::from_secs_f64(7.0 * 250_000.0 / 2_000_000.0) - Duration::from_millis(60);
-    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+    let took = began.elapsed();
+    assert!(took >= least, "{took:?}");
+    let (told, fetched) = (progress.bytes_per_second, progress.bytes_fetched as f64);
+    assert!(told >= fetched / took.as_secs_f64() && told <= fetched / least.as_secs_f64(), "the average: {told}");
     engine.shutdown().await;
 }
 
@@ -216,10 +251,36 @@ async fn objects_that_are_gone_are_failures_with_names_and_the_others_come() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_origin_that_gives_nothing_is_given_up() {
-    let world = world(Policy::Minio, 64 << 20, 300, 100);
+async fn files_that_are_gone_or_changed_are_passed_over_however_many_they_are() {
+    let mut world = world(Policy::Minio, 64 << 20, 300, 100);
     let (engine, dataset) = world.start().await.unwrap();
-    std::fs::remove_dir_all(world.origin_dir()).unwrap();
+    std::fs::remove_dir_all(world.origin_dir().join("train")).unwrap();
+    for n in (1..200).step_by(2) {
+        let path = format!("val/{n:03}");
+        world.put(&path, content(&path, 1, 101));
+    }
+    let progress = warm(&dataset, all()).await;
+    assert_eq!((progress.files_there, progress.files_failed, progress.files_outdated), (50, 250, 250), "{progress:?}");
+    dataset.refresh().await.unwrap();
+    let progress = warm(&dataset, all()).await;
+    assert_eq!((progress.files_there, progress.is_complete()), (150, true), "{progress:?}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_origin_that_gives_nothing_is_given_up() {
+    let world = World::new(Policy::Minio, 64 << 20);
+    let server = fodder_s3_server::Server::start("127.0.0.1:0").await.unwrap();
+    for n in 0..300 {
+        let key = format!("{n:03}");
+        server.put(&key, "content");
+        // Trying again is of no use, which takes no time.
+        server.faults(&key, [fodder_s3_server::Fault::Status(501, "NotImplemented")]);
+    }
+    let origin = format!("s3://bucket?endpoint={}", server.endpoint());
+    let config = DatasetConfig { anonymous: true, ..DatasetConfig::new("world", origin) };
+    let engine = fodder_core::Engine::open(world.engine_config()).await.unwrap();
+    let dataset = engine.add_dataset(config).await.unwrap();
     let ended = dataset.warm(all()).unwrap().ended().await;
     assert!(matches!(&ended, Err(Error::Unavailable(text)) if text.contains("in a row")), "{ended:?}");
     assert!(dataset.stats().origin_requests < 100);

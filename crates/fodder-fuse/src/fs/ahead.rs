@@ -14,14 +14,19 @@ use std::{
 
 /// Reads that must have followed each other before the next is guessed.
 const LEAST_RUN: u32 = 2;
-/// Shorter reads are not worth it: the node gives their bytes with its answer.
+/// Shorter stretches are not worth it: the node gives their bytes with its answer.
 const LEAST_BYTES: u64 = 128 << 10;
+/// Who reads less at a time, but that for long, has stretches of so much.
+const MOST_BYTES: u64 = 1 << 20;
 /// Stretches ahead of a reader: some that it comes to, some that are being read.
 const DEPTH: usize = 4;
 /// Nobody waits longer for what is read ahead: its thread may wait for a turn behind those who wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Stretches in memory at a time, of all open files; each is at most as long as what the kernel asks for at once.
+/// Stretches in memory at a time, of all open files; each is at most as long as what the kernel asks for at once, or
+/// [`MOST_BYTES`].
 const MAX_BUFFERS: usize = 64;
+/// Who does not read for so many looks, a second each, loses what was read ahead of it: others need the memory.
+const LONGEST_IDLE: u32 = 10;
 /// Buffers that are kept for the next stretch: fresh memory costs page faults.
 const MAX_FREE: usize = 8;
 
@@ -34,11 +39,14 @@ pub(super) struct Ahead {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where the last read ended, and how many before it followed each other.
+    /// Where the last read ended, how many before it followed each other, and how much they read.
     end: u64,
     run: u32,
+    run_bytes: u64,
     /// Consecutive stretches, in order.
     stretches: VecDeque<Stretch>,
+    /// Looks since the last read.
+    idle: u32,
 }
 
 #[derive(Debug)]
@@ -76,10 +84,17 @@ impl Ahead {
     /// A read begins: where its bytes are. From then on what lies before its end is forgotten.
     pub(super) fn read(&self, range: &Range<u64>) -> Look {
         let mut state = self.state.lock();
+        state.idle = 0;
         let look = state.look(range);
-        let follows = range.start == state.end;
-        state.run = if follows { state.run.saturating_add(1) } else { 0 };
-        state.end = range.end;
+        // Two reads that the kernel sends at once may come in either order.
+        let bytes = range.end - range.start;
+        let follows = range.start.abs_diff(state.end) <= 2 * bytes;
+        if follows {
+            (state.run, state.run_bytes) = (state.run.saturating_add(1), state.run_bytes.saturating_add(bytes));
+            state.end = state.end.max(range.end);
+        } else {
+            (state.run, state.run_bytes, state.end) = (0, bytes, range.end);
+        }
         if !matches!(look, Look::Coming) {
             state.stretches.retain(|stretch| follows && stretch.range.end > range.end);
         }
@@ -111,8 +126,8 @@ impl Ahead {
         object_bytes: u64,
         buffers: &Arc<Buffers>,
     ) -> Option<Claim> {
-        let bytes = (read.end - read.start).next_multiple_of(grain);
         let mut state = self.state.lock();
+        let bytes = (read.end - read.start).max(state.run_bytes.min(MOST_BYTES)).next_multiple_of(grain);
         if state.run < LEAST_RUN || bytes < LEAST_BYTES || state.end != read.end {
             return None;
         }
@@ -125,6 +140,23 @@ impl Ahead {
         let buffer = Buffers::take(buffers, (range.end - range.start) as usize)?;
         state.stretches.push_back(Stretch { range: range.clone(), bytes: None });
         Some(Claim { ahead: Arc::clone(self), range, buffer: Some(buffer) })
+    }
+
+    /// Some time has passed. What lies ahead of a reader who has stopped is given back.
+    pub(super) fn grow_idle(&self) {
+        let mut state = self.state.lock();
+        state.idle = state.idle.saturating_add(1);
+        if state.idle == LONGEST_IDLE {
+            drop(state);
+            self.clear();
+        }
+    }
+
+    /// Gives back all that was read ahead.
+    pub(super) fn clear(&self) {
+        let forgotten = std::mem::take(&mut self.state.lock().stretches);
+        self.news.notify_all();
+        drop(forgotten);
     }
 
     /// What was on its way has come, or will not: then what is behind it does not follow any more.
@@ -263,7 +295,7 @@ mod tests {
     /// Reads in order until the next is guessed; where the reader is then.
     fn stream(ahead: &Arc<Ahead>, buffers: &Arc<Buffers>, bytes: u64) -> u64 {
         let mut at = 0;
-        for _ in 0..=LEAST_RUN {
+        for _ in 0..LEAST_RUN {
             assert!(ahead.claim(&(at..at), 4 * K, SIZE, buffers).is_none());
             assert!(matches!(ahead.read(&(at..at + bytes)), Look::Absent));
             at += bytes;
@@ -295,13 +327,36 @@ mod tests {
     }
 
     #[test]
+    fn who_reads_little_at_a_time_has_as_much_read_ahead_as_it_has_read_and_a_mib_at_most() {
+        let (ahead, buffers, size) = (Arc::new(Ahead::default()), Arc::new(Buffers::default()), 100 << 20);
+        let (mut at, mut lengths) = (0, Vec::new());
+        while at < 4 << 20 {
+            // Two at once come in either order.
+            for at in [at + 32 * K, at] {
+                let range = at..at + 32 * K;
+                if let Look::Here(kept) = ahead.read(&range) {
+                    assert!(is_right(&kept, &range));
+                }
+                while let Some(claim) = ahead.claim(&range, 4 * K, size, &buffers) {
+                    lengths.push(claim.range.end - claim.range.start);
+                    fill(claim);
+                }
+            }
+            at += 64 * K;
+        }
+        assert!(lengths[0] >= LEAST_BYTES && lengths[0] < MOST_BYTES, "{lengths:?}");
+        assert!(lengths.is_sorted() && lengths.last() == Some(&MOST_BYTES), "{lengths:?}");
+    }
+
+    #[test]
     fn who_jumps_finds_nothing_and_nothing_is_kept_for_it() {
         let (ahead, buffers) = (Arc::new(Ahead::default()), Arc::new(Buffers::default()));
         let at = stream(&ahead, &buffers, 128 * K);
         let claim = ahead.claim(&(at - 128 * K..at), 4 * K, SIZE, &buffers).unwrap();
-        assert!(matches!(ahead.read(&(0..128 * K)), Look::Absent));
+        let far = SIZE - 128 * K..SIZE;
+        assert!(matches!(ahead.read(&far), Look::Absent));
         fill(claim);
-        assert!(ahead.claim(&(0..128 * K), 4 * K, SIZE, &buffers).is_none());
+        assert!(ahead.claim(&far, 4 * K, SIZE, &buffers).is_none());
         assert!(ahead.state.lock().stretches.is_empty());
         assert_eq!(buffers.0.lock().taken, 0, "what came too late goes back at once");
     }
@@ -325,6 +380,23 @@ mod tests {
             });
             assert_eq!(kept.is_some_and(|kept| is_right(&kept, &range)), comes);
         }
+    }
+
+    #[test]
+    fn who_stops_reading_gives_back_what_was_read_ahead_and_may_go_on() {
+        let (ahead, buffers) = (Arc::new(Ahead::default()), Arc::new(Buffers::default()));
+        let mut at = stream(&ahead, &buffers, 128 * K);
+        fill(ahead.claim(&(at - 128 * K..at), 4 * K, SIZE, &buffers).unwrap());
+        (1..LONGEST_IDLE).for_each(|_| ahead.grow_idle());
+        assert_eq!(buffers.0.lock().taken, 1);
+        ahead.grow_idle();
+        assert_eq!(buffers.0.lock().taken, 0);
+        let range = at..at + 128 * K;
+        assert!(matches!(ahead.read(&range), Look::Absent));
+        at = range.end;
+        fill(ahead.claim(&range, 4 * K, SIZE, &buffers).unwrap());
+        let next = at..at + 128 * K;
+        assert!(matches!(ahead.read(&next), Look::Here(kept) if is_right(&kept, &next)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) struct Child<'a> {
     pub(crate) kind: FileKind,
     /// Where the listing goes on behind it.
     pub(crate) cookie: u64,
-    /// What it is, if that was asked for too. The kernel then knows it, and will forget it.
+    /// What it is, if that was asked for too and is so now. The kernel then knows it, and will forget it.
     pub(crate) attr: Option<Attr>,
 }
 
@@ -69,6 +69,9 @@ impl<N: Node> FileSystem<N> {
         }
         let At::Rank { snapshot, rank } = at else { return Ok(()) };
         let (listed, rank) = self.page(&directory, snapshot, rank)?;
+        // A listing goes on in the snapshot it was begun in. What that says of a file the kernel would keep for long, also
+        // when it was told to look again before.
+        let plus = plus && self.is_newest(listed.snapshot());
         for (entry, cookie) in listed.entries(rank) {
             let path = join(&directory.path, &entry.name);
             let found = Found::entry(entry, &path);

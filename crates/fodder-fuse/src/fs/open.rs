@@ -48,6 +48,8 @@ pub(crate) struct Opened {
 pub(crate) struct FileRef {
     pub(crate) ino: u64,
     pub(crate) handle: Option<u64>,
+    /// The kernel asks for pages, of which somebody has touched one.
+    pub(crate) paged: bool,
 }
 
 /// Something to read ahead in an open file.
@@ -127,7 +129,7 @@ impl<N: Node> FileSystem<N> {
             let exact = bytes.len() as u64 == object.size;
             held = room.take().filter(|_| exact).map(|room| self.pool.hold(room, bytes));
         };
-        let all = Part { offset: 0, length: object.size, reader: self.reader(Some(0)) };
+        let all = Part { offset: 0, length: object.size, reader: self.reader(Some(0), false) };
         let file = match at_once {
             true => self.node.open(object.id, all, &mut hold).map_err(failed)?,
             false => self.node.read(object.id, all, &mut hold).map(|()| None).map_err(failed)?,
@@ -204,7 +206,7 @@ impl<N: Node> FileSystem<N> {
     pub(crate) fn bring(&self, errand: Errand) {
         let Errand { file, open, mut claim } = errand;
         let Range { start, end } = claim.range;
-        let part = Part { offset: start, length: end - start, reader: self.reader(file.handle) };
+        let part = Part { offset: start, length: end - start, reader: self.reader(file.handle, file.paged) };
         if self.node.read_shown(open.object.id, part, claim.room()).is_ok_and(|read| read) {
             claim.came();
             self.look_again(file.ino, &open.object, &open);
@@ -258,7 +260,7 @@ impl<N: Node> FileSystem<N> {
         }
         let mut answered = false;
         let asked = (offset + length).next_multiple_of(GRAIN_BYTES).min(object.size) - offset;
-        let part = Part { offset, length: asked, reader: self.reader(file.handle) };
+        let part = Part { offset, length: asked, reader: self.reader(file.handle, file.paged) };
         let read = self.node.read(object.id, part, &mut |bytes| {
             answered = true;
             if bytes.len() as u64 != asked {
@@ -286,6 +288,8 @@ impl<N: Node> FileSystem<N> {
             && let Some(whole) = self.leased(ino, object)
         {
             *open.whole.lock() = Some(whole);
+            // From now on nobody looks there.
+            open.ahead.clear();
         }
     }
 

@@ -1,7 +1,7 @@
 //! The file system over a node in memory.
 #![allow(clippy::unwrap_used)]
 
-use super::*;
+use super::{listing::Child, *};
 use crate::{
     inode::ROOT,
     mode::Mode,
@@ -20,7 +20,9 @@ fn mount(node: Memory, change: impl FnOnce(&mut Settings)) -> (FileSystem<Memory
     };
     change(&mut settings);
     let ids = Arc::new(Ids::default());
-    (FileSystem::new(node, settings, ids.clone()), ids)
+    let fs = FileSystem::new(node, settings, ids.clone());
+    assert!(fs.changes().is_none(), "at first nothing has changed");
+    (fs, ids)
 }
 
 fn small(node: impl IntoIterator<Item = (&'static str, Vec<u8>)>) -> (FileSystem<Memory>, Arc<Ids>) {
@@ -32,7 +34,7 @@ fn find(fs: &FileSystem<Memory>, path: &str) -> Result<Attr> {
 }
 
 fn read(fs: &FileSystem<Memory>, ino: u64, handle: u64, offset: u64, length: u32) -> Result<Vec<u8>> {
-    let file = FileRef { ino, handle: Some(handle).filter(|handle| *handle != 0) };
+    let file = FileRef { ino, handle: Some(handle).filter(|handle| *handle != 0), paged: false };
     let mut answer = None;
     fs.read(file, offset, length, &mut |bytes| answer = Some(bytes.map(<[u8]>::to_vec)));
     let mut quick = vec![0; length as usize];
@@ -208,7 +210,7 @@ fn the_last_bytes_of_a_page_come_with_those_before_them() {
     let (fs, _) = small([("big", bytes.clone())]);
     let ino = find(&fs, "big").unwrap().ino;
     let open = fs.open(ino).unwrap();
-    let file = FileRef { ino, handle: Some(open.handle) };
+    let file = FileRef { ino, handle: Some(open.handle), paged: false };
     let mut room = [0; 100];
     assert_eq!(read(&fs, ino, open.handle, 0, 8192 - 16).unwrap(), &bytes[..8192 - 16]);
     let asked = fs.node.reads.load(Relaxed);
@@ -252,14 +254,13 @@ fn a_file_that_was_never_opened_is_read_by_its_number() {
     fs.node.fill("a");
     assert_eq!(read(&fs, ino, 0, 0, 100).unwrap(), vec![7; 50]);
     let mut room = [0; 10];
-    assert!(fs.try_read(FileRef { ino, handle: None }, 0, 10, |bytes| &mut room[..bytes]).is_some());
+    assert!(fs.try_read(FileRef { ino, handle: None, paged: false }, 0, 10, |bytes| &mut room[..bytes]).is_some());
 }
 
 #[test]
 fn a_changed_object_is_another_inode_and_open_handles_keep_the_old_bytes() {
     let (fs, _) = small([("a", vec![1; 20]), ("b", vec![3; 20])]);
     let old = find(&fs, "a").unwrap();
-    assert!(fs.changes().is_none());
     let open = fs.open(old.ino).unwrap();
     fs.node.put("a", vec![2; 30]);
     let new = find(&fs, "a").unwrap();
@@ -269,7 +270,50 @@ fn a_changed_object_is_another_inode_and_open_handles_keep_the_old_bytes() {
     let changes = fs.changes().unwrap();
     assert!(changes.entries.iter().any(|(parent, name)| (*parent, &**name) == (ROOT, "a")));
     assert_eq!(changes.directories, [ROOT]);
-    assert!(fs.changes().is_none(), "a change is told once");
+    let again = fs.changes().unwrap();
+    assert_eq!(
+        again.entries.len(),
+        changes.entries.len(),
+        "what was on its way to the kernel meanwhile is looked at, too"
+    );
+    assert!(fs.changes().is_none(), "a change is told twice, and no more");
+}
+
+#[test]
+fn a_listing_that_goes_on_in_an_old_snapshot_tells_names_and_not_what_they_were() {
+    let names: Vec<String> = (0..3000).map(|number| format!("{number:05}")).collect();
+    let (fs, _) = mount(Memory::new(names.iter().map(|name| (name.as_str(), vec![0]))), |_| {});
+    let handle = fs.open_directory(ROOT).unwrap();
+    let page = |cookie: u64| {
+        let mut told = Vec::new();
+        let mut take = |child: Child<'_>| {
+            told.push((child.cookie, child.name.to_owned(), child.attr.is_some()));
+            false
+        };
+        fs.entries(handle, cookie, true, &mut take).unwrap();
+        told
+    };
+    let first = page(0);
+    assert!(first.iter().all(|(_, name, known)| *known != name.starts_with('.')));
+    fs.node.put("02000", vec![0; 2]);
+    assert!(fs.changes().is_some());
+    let known = fs.inodes.len();
+    let second = page(first.last().unwrap().0);
+    assert!(second.iter().any(|(_, name, _)| name == "01500"));
+    assert!(second.iter().all(|(_, _, known)| !known), "the kernel would keep what was true before");
+    assert_eq!(fs.inodes.len(), known);
+    assert_eq!(find(&fs, "02000").unwrap().size, 2);
+}
+
+#[test]
+fn a_file_is_opened_though_the_node_has_built_its_catalog_anew() {
+    let (fs, _) = small([("a", vec![1; 20])]);
+    let ino = find(&fs, "a").unwrap().ino;
+    fs.node.slot.store(7, Relaxed);
+    assert_eq!(fs.open(ino).unwrap_err(), Errno::Stale, "the kernel then looks it up again");
+    assert_eq!(find(&fs, "a").unwrap().ino, ino);
+    let open = fs.open(ino).unwrap();
+    assert_eq!(read(&fs, ino, open.handle, 0, 100).unwrap(), vec![1; 20]);
 }
 
 #[test]
@@ -349,7 +393,7 @@ fn a_file_that_the_kernel_reads_itself_is_also_read_for_it() {
     let opened = fs.open(ino).unwrap();
     assert!(matches!(opened.mode, Mode::Passthrough(_)) && fs.counts().1 == 0);
     assert_eq!(read(&fs, ino, opened.handle, 190, 100).unwrap(), (190..200).collect::<Vec<u8>>());
-    assert!(fs.begin_read(FileRef { ino, handle: Some(opened.handle) }, 0, 100).1.is_empty());
+    assert!(fs.begin_read(FileRef { ino, handle: Some(opened.handle), paged: false }, 0, 100).1.is_empty());
     drop(opened.mode);
     fs.release(ino, opened.handle);
     assert_eq!(read(&fs, ino, opened.handle, 0, 100), Err(Errno::Stale));
@@ -391,8 +435,6 @@ fn many_who_open_and_close_at_the_same_time_leave_nothing_behind() {
 #[test]
 fn it_is_as_large_as_the_dataset() {
     let (fs, _) = small([("a", vec![1; 5000]), ("d/b", vec![2; 10])]);
-    assert_eq!(fs.size().files, 0);
-    fs.changes();
     let size = fs.size();
     assert_eq!((size.files, size.blocks, size.block_bytes, size.longest_name), (2, 2, 4096, 255));
 }
@@ -404,7 +446,7 @@ fn who_reads_a_large_file_in_order_finds_the_next_part_read_before_it_asks() {
     let (fs, _) = small([("large", bytes.clone())]);
     let ino = find(&fs, "large").unwrap().ino;
     let handle = fs.open(ino).unwrap().handle;
-    let file = FileRef { ino, handle: Some(handle) };
+    let file = FileRef { ino, handle: Some(handle), paged: false };
     let mut found = 0;
     for offset in (0..bytes.len() as u64).step_by(PART as usize) {
         let want = &bytes[offset as usize..bytes.len().min((offset + u64::from(PART)) as usize)];

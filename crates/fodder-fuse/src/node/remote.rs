@@ -1,7 +1,7 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
 use super::{Description, Entry, From, Link as SymbolicLink, Newest, Node, Page, Part, SMALL_BYTES};
-use crate::backing::Content;
+use crate::{backing::Content, worker};
 use fodder_api::{
     Address, Error, Result, Timeouts,
     frames::{Batch, Entries, FrameClient, LinkInfo, ObjectId},
@@ -23,6 +23,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections that are kept while nobody uses them.
 const MAX_IDLE: usize = 32;
+
+/// Connections that keep their memory: the last one back is the first one taken, so that those below are used only when
+/// many ask at once.
+const MAX_READY: usize = 8;
 
 /// The memory of a read that a connection keeps for the next.
 const MAX_KEPT_BYTES: usize = 2 << 20;
@@ -79,6 +83,12 @@ impl Link {
         self.take_read(take)
     }
 
+    /// Keeps nothing for the next read.
+    fn give_memory_back(&mut self) {
+        self.batch = Batch::new();
+        self.shown = Vec::new();
+    }
+
     /// Passes on what was received.
     fn take_read(&self, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let nothing = || Error::Internal("the node answered a read with nothing".into());
@@ -101,9 +111,10 @@ impl Remote {
         }
     }
 
-    /// Asks on a connection; if it is lost on the way, again on another, until the node is back or patience is over.
+    /// Asks on a connection; if it is lost on the way, again on another, until the node is back or patience is over. That is
+    /// the patience of whoever asked for it, and begins when they did.
     fn ask<T>(&self, patience: Duration, mut question: impl FnMut(&mut Link) -> Result<T>) -> Result<T> {
-        let deadline = Instant::now() + patience;
+        let deadline = worker::arrived() + patience;
         loop {
             let (mut link, kept) = match self.link() {
                 Ok(link) => link,
@@ -115,9 +126,10 @@ impl Remote {
             let answer = question(&mut link);
             match &answer {
                 Err(error) if link.client.is_broken() || matches!(error, Error::Closed(_)) => {
-                    // Those that were kept were lost with it. A fresh one that is lost is a node that is going.
+                    // Those that were kept were lost with it, and say nothing of the node that may be there now. A fresh one
+                    // that is lost is a node that is going.
                     self.idle.lock().clear();
-                    if !kept || Instant::now() >= deadline {
+                    if !kept {
                         self.wait_until(deadline, error.clone())?;
                     }
                 }
@@ -136,7 +148,7 @@ impl Remote {
         }
         let mut client =
             FrameClient::connect_with(&self.address, Timeouts { connect: CONNECT, progress: ANSWER, doubt: None })?;
-        let handle = client.open(&self.dataset, None)?.handle;
+        let handle = client.open(&self.dataset, None).map_err(missing)?.handle;
         if std::mem::take(&mut *self.away.lock()) {
             tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");
         }
@@ -151,6 +163,9 @@ impl Remote {
         if idle.len() < MAX_IDLE {
             idle.push(link);
         }
+        if let Some(below) = idle.len().checked_sub(MAX_READY + 1) {
+            idle[below].give_memory_back();
+        }
     }
 
     /// A pause, and an attempt to have the node again; the error, when it is too late.
@@ -161,20 +176,35 @@ impl Remote {
         if Instant::now() >= deadline {
             return Err(error);
         }
-        let mut revived = self.revived.lock();
-        if revived.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
-            *revived = Some(Instant::now());
-            drop(revived);
+        if self.is_first_to_revive() {
             (self.revive)();
         }
         thread::sleep(PAUSE);
         Ok(())
+    }
+
+    /// Whether nobody has had the node revived within a second. The lock is not held while somebody does, or waits.
+    fn is_first_to_revive(&self) -> bool {
+        let mut revived = self.revived.lock();
+        let first = revived.is_none_or(|at| at.elapsed() > Duration::from_secs(1));
+        if first {
+            *revived = Some(Instant::now());
+        }
+        first
     }
 }
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("address", &self.address).field("dataset", &self.dataset).finish_non_exhaustive()
+    }
+}
+
+/// A dataset that the node does not have is waited for like a node: that there is no such name is said of files only.
+fn missing(error: Error) -> Error {
+    match error {
+        Error::NotFound(why) => Error::Unavailable(why),
+        error => error,
     }
 }
 
@@ -247,13 +277,24 @@ impl Node for Remote {
 
     fn newest(&self) -> Result<Newest> {
         let opened = self.ask(Duration::ZERO, |link| {
-            let opened = link.client.open(&self.dataset, None)?;
+            let opened = link.client.open(&self.dataset, None).map_err(missing)?;
             link.client.close(opened.handle)?;
             Ok(opened)
         })?;
         let id = u128::from_str_radix(&opened.snapshot, 16);
         let id = id.map_err(|_| Error::Internal("the node has a snapshot without a name".into()))?;
         Ok(Newest { snapshot: id.to_be_bytes(), objects: u64::from(opened.objects), bytes: opened.bytes })
+    }
+
+    fn give_back(&self) {
+        // A connection tells of its own leases only, and those that are idle may not be used again for long.
+        let owing: Vec<Link> = self.idle.lock().extract_if(.., |link| link.client.owes()).collect();
+        for mut link in owing {
+            // What is lost with a connection was given back.
+            if link.client.give_back().is_ok() {
+                self.keep(link);
+            }
+        }
     }
 
     fn touch(&self, objects: &[ObjectId]) {

@@ -9,11 +9,13 @@ const MINOR: u32 = 42;
 /// The oldest that is spoken: Linux 5.4.
 const OLDEST_MINOR: u32 = 31;
 
-/// The largest read the kernel asks for, in pages of 4 KiB.
-const MAX_PAGES: u16 = 256;
-
 /// The largest read the kernel asks for.
-pub(crate) const MAX_READ_BYTES: usize = MAX_PAGES as usize * 4096;
+pub(crate) const MAX_READ_BYTES: usize = 1 << 20;
+
+/// The same in pages, which have 4 to 64 KiB. Were it asked for more than it is given, it would take files for shorter.
+fn max_pages() -> u16 {
+    u16::try_from(MAX_READ_BYTES / rustix::param::page_size()).unwrap_or(u16::MAX).max(1)
+}
 
 /// Nothing is ever written, so the smallest the kernel allows.
 const MAX_WRITE_BYTES: u32 = 4096;
@@ -119,7 +121,7 @@ impl Greeting {
             .u32(MAX_WRITE_BYTES)
             // Times to the nanosecond.
             .u32(1)
-            .u16(MAX_PAGES)
+            .u16(max_pages())
             .u16(0)
             .u32((flags >> 32) as u32)
             .u32(depth)

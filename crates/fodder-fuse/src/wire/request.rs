@@ -43,6 +43,9 @@ pub(crate) enum Operation<'a> {
         handle: u64,
         offset: u64,
         size: u32,
+        /// For pages that the kernel keeps, and not for a program that reads: of an open file that is not kept by the kernel,
+        /// somebody has mapped it and touched a page of these.
+        paged: bool,
     },
     Release {
         handle: u64,
@@ -91,6 +94,9 @@ impl Iterator for Forgotten<'_> {
 
 pub(crate) const INIT: u32 = 26;
 
+/// A program waits for a read, whose number of an owner of locks comes with it.
+const READ_BY_OWNER: u32 = 1 << 1;
+
 /// The bytes of the structure that follows the head of a request; names and the like come behind it.
 pub(crate) fn argument_bytes(opcode: u32) -> usize {
     match opcode {
@@ -115,7 +121,10 @@ pub(crate) fn operation<'a>(opcode: u32, argument: &[u8], rest: &'a [u8]) -> Ope
         3 => Operation::Attributes,
         5 => Operation::ReadLink,
         14 => Operation::Open,
-        15 => Operation::Read { handle: numbers.u64(), offset: numbers.u64(), size: numbers.u32() },
+        15 => {
+            let (handle, offset, size) = (numbers.u64(), numbers.u64(), numbers.u32());
+            Operation::Read { handle, offset, size, paged: numbers.u32() & READ_BY_OWNER == 0 }
+        }
         17 => Operation::FileSystem,
         18 => Operation::Release { handle: numbers.u64() },
         22 => Operation::ExtendedAttribute { name: name(rest), room: numbers.u32() },
@@ -159,8 +168,12 @@ mod tests {
         let head = Head::of(&bytes);
         assert_eq!(head, Some(Head { opcode: 15, unique: 7, ino: 99 }));
         assert_eq!(Head::of(&bytes[..39]), None);
-        let argument = [5u64.to_ne_bytes(), 4096u64.to_ne_bytes(), 1000u64.to_ne_bytes()].concat();
-        assert_eq!(operation(15, &argument, &[]), Operation::Read { handle: 5, offset: 4096, size: 1000 });
+        for (flags, paged) in [(0u32, true), (READ_BY_OWNER, false)] {
+            let mut argument = [5u64.to_ne_bytes(), 4096u64.to_ne_bytes()].concat();
+            argument.extend([1000u32.to_ne_bytes(), flags.to_ne_bytes()].concat());
+            let read = Operation::Read { handle: 5, offset: 4096, size: 1000, paged };
+            assert_eq!(operation(15, &argument, &[]), read);
+        }
         assert_eq!(operation(1, &[], b"name\0rest"), Operation::Lookup { name: b"name" });
         let lots = [1u64.to_ne_bytes(), 2u64.to_ne_bytes(), 3u64.to_ne_bytes(), 4u64.to_ne_bytes()].concat();
         let Operation::ForgetMany(forgotten) = operation(42, &1u32.to_ne_bytes(), &lots) else { panic!("forgotten") };

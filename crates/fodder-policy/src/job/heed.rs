@@ -45,6 +45,8 @@ pub enum Telling {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tomb {
     pub(super) life: u64,
+    since: Duration,
+    /// A node that is cut off remembers the job no longer than this, if none of its ranks speaks there.
     until: Duration,
     untold: bool,
 }
@@ -107,8 +109,9 @@ impl Jobs {
         let Some(told) = told else {
             let is_later = seat.and_then(|seat| self.members.get(&seat)).is_none_or(|member| member.life <= life);
             if is_later {
+                let lease = seat.and_then(|seat| self.members.get(&seat)).map(Member::lease);
                 heeded.gone = seat.and_then(|seat| self.remove(seat));
-                self.bury(name, life, now);
+                self.bury(name, life, lease, now);
             }
             return heeded;
         };
@@ -162,17 +165,20 @@ impl Jobs {
     /// A job leaves for good.
     pub(super) fn depart(&mut self, seat: u64, now: Duration) -> Option<Gone> {
         let member = self.members.get(&seat)?;
-        let (name, life) = (member.introduction.name.clone(), member.life);
-        self.bury(name, life, now);
+        let (name, life, lease) = (member.introduction.name.clone(), member.life, member.lease());
+        self.bury(name, life, Some(lease), now);
         self.remove(seat)
     }
 
-    fn bury(&mut self, name: String, life: u64, now: Duration) {
+    /// Remembers a job that is gone for as long as others may, who have not heard of it: for its lease, where that is known.
+    fn bury(&mut self, name: String, life: u64, lease: Option<Duration>, now: Duration) {
         self.gone.retain(|_, tomb| tomb.until > now);
         if self.gone.len() >= self.settings.max_jobs {
-            let oldest = self.gone.iter().min_by_key(|(_, tomb)| tomb.until).map(|(name, _)| name.clone());
+            // Everybody has had the longest to hear of the oldest.
+            let oldest = self.gone.iter().min_by_key(|(_, tomb)| tomb.since).map(|(name, _)| name.clone());
             oldest.map(|name| self.gone.remove(&name));
         }
-        self.gone.insert(name, Tomb { life, until: now + self.settings.lease, untold: true });
+        let until = now.saturating_add(lease.unwrap_or_default().max(self.settings.lease));
+        self.gone.insert(name, Tomb { life, since: now, until, untold: true });
     }
 }

@@ -16,7 +16,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 pub(super) struct Member {
     pub(super) id: JobId,
     pub(super) introduction: Introduction,
-    pub(super) lease: Duration,
+    /// How long it may be silent, where it does not say so.
+    default_lease: Duration,
     /// Counts the jobs of its name.
     pub(super) life: u64,
     /// When it was last heard of.
@@ -68,7 +69,7 @@ impl Member {
             id,
             life,
             salt: home.salt,
-            lease: introduction.lease.unwrap_or(home.lease),
+            default_lease: home.lease,
             introduction,
             seen: now,
             current: None,
@@ -102,8 +103,13 @@ impl Member {
         Ok(self.id)
     }
 
+    /// How long it may be silent before it is forgotten.
+    pub(super) fn lease(&self) -> Duration {
+        self.introduction.lease.unwrap_or(self.default_lease)
+    }
+
     pub(super) fn is_expired(&self, now: Duration) -> bool {
-        self.seen.saturating_add(self.lease) < now
+        self.seen.saturating_add(self.lease()) < now
     }
 
     /// A rank begins an epoch. Also tells whether the job has thereby left the epoch before.

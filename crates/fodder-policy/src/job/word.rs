@@ -6,6 +6,10 @@
 //! Format 1: `FODW`, the version, then numbers (seven bits a byte, the least first) unless said otherwise, and at the end a
 //! sum over all of it (8 bytes). Texts and states are their length and their bytes.
 
+mod page;
+
+pub use page::{Pages, Place};
+
 use super::{Introduction, Resume, Settings, Start, member::Mark};
 use crate::{
     Error, Result,
@@ -23,9 +27,6 @@ const VERSION: u8 = 1;
 
 /// The most bytes that a word may have.
 pub const MAX_WORD_BYTES: usize = 32 << 20;
-
-/// What a slip takes at most beside its state.
-const SLIP_BYTES: usize = 32;
 
 /// Epochs that a word speaks of at most: the one that ranks are in, the one that some are still in, the last closed one.
 pub(super) const MAX_CHAPTERS: usize = 3;
@@ -105,38 +106,6 @@ impl Word {
         self.told.iter().flat_map(|told| told.chapters.iter().map(|chapter| chapter.plan.snapshot()))
     }
 
-    /// The same in parts of at most so many bytes each, which may be heeded in any order; how many things had to be left out
-    /// because one alone is longer.
-    pub fn split(mut self, most_bytes: usize) -> (Vec<Self>, u64) {
-        let Some(told) = &mut self.told else { return (vec![self], 0) };
-        let mut slips: Vec<(usize, Slip)> = Vec::new();
-        for (place, chapter) in told.chapters.iter_mut().enumerate() {
-            slips.extend(std::mem::take(&mut chapter.slips).into_iter().map(|slip| (place, slip)));
-        }
-        let mut left_out = 0;
-        if self.encode().len() > most_bytes {
-            left_out += 1;
-            self.told.iter_mut().for_each(|told| told.checkpoint = None);
-        }
-        let empty = self.encode().len();
-        let (mut parts, mut part, mut bytes) = (Vec::new(), self.clone(), empty);
-        for (place, slip) in slips {
-            let more = slip.state.len() + SLIP_BYTES;
-            if empty + more > most_bytes {
-                left_out += 1;
-                continue;
-            }
-            if bytes + more > most_bytes {
-                parts.push(std::mem::replace(&mut part, self.clone()));
-                bytes = empty;
-            }
-            bytes += more;
-            part.told.iter_mut().for_each(|told| told.chapters[place].slips.push(slip.clone()));
-        }
-        parts.push(part);
-        (parts, left_out)
-    }
-
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
@@ -213,11 +182,16 @@ impl Told {
         let (number, sum) = (input.number()?, input.number()?);
         let mut said = BTreeMap::new();
         for _ in 0..input.at_most(introduction.world.saturating_add(1))? {
-            said.insert(input.at_most(u32::MAX)?, input.number()?);
+            let (rank, nonce) = (input.at_most(u32::MAX)?, input.number()?);
+            // What is united over many words stays as short as one.
+            if rank >= introduction.world && rank != ALL_RANKS {
+                return Err(unreadable("names a rank that the job has not"));
+            }
+            said.insert(rank, nonce);
         }
         let mut done = BTreeMap::new();
         for _ in 0..input.at_most(introduction.world)? {
-            let (rank, epoch) = (input.at_most(introduction.world)?, input.number()?);
+            let (rank, epoch) = (input.at_most(introduction.world.saturating_sub(1))?, input.number()?);
             let stint = StintId { ordinal: input.at_most(u32::MAX)?, salt: input.word()? };
             done.insert(rank, (epoch, stint));
         }

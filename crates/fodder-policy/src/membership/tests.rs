@@ -148,6 +148,28 @@ fn a_copy_of_this_nodes_identity_is_noticed_and_outdone() {
 }
 
 #[test]
+fn one_that_was_put_back_as_it_once_was_is_told_so_and_counts_again() {
+    let silent = |view: &mut View| wait(view, SECOND * 60);
+    let forgotten = |view: &mut View| wait(view, SECOND * 4000);
+    let left =
+        |view: &mut View| assert_eq!(view.hear(said(1, 7, 60, State::Left), Voice::Own, SECOND), Ok(Heard::News));
+    for (fate, incarnation) in [(&silent as &dyn Fn(&mut View), 4), (&silent, 7), (&forgotten, 4), (&left, 4)] {
+        let mut view = view();
+        view.hear(said(1, 7, 50, State::Serving), Voice::Own, SECOND).unwrap();
+        fate(&mut view);
+        let mut back = View::new(said(1, incarnation, 0, State::Joining), Patience::default());
+        let (word, now) = (back.tell(0).remove(0), view.clock + SECOND);
+        assert_eq!(view.hear(word.clone(), Voice::Own, now), Ok(Heard::Old));
+        let reminder = view.reminder(&word).unwrap();
+        assert_eq!(back.hear(reminder, Voice::Hearsay, SECOND), Ok(Heard::Double));
+        assert!(back.news().is_some(), "it has something else to say");
+        let word = back.tell(0).remove(0);
+        assert_eq!(view.hear(word.clone(), Voice::Own, now), Ok(Heard::News));
+        assert_eq!((state(&view, 1), view.reminder(&word)), ("joining".into(), None));
+    }
+}
+
+#[test]
 fn a_full_view_takes_who_speaks_and_not_who_is_heard_of() {
     let mut view = view();
     for id in 1..=8 {
@@ -221,6 +243,67 @@ fn a_lease_vouches_for_one_life_only() {
     assert_eq!(state(&view, 1), "serving");
     view.miss(NodeId(1), Incarnation(2));
     assert_eq!(state(&view, 1), "unreachable");
+}
+
+#[test]
+fn what_is_said_again_is_no_news_and_everything_else_is() {
+    let mut view = view();
+    assert_eq!(view.news(), None);
+    view.hear(member(1), Voice::Own, SECOND).unwrap();
+    assert_eq!(view.news(), Some(view.members()), "somebody came");
+    for (revision, voice) in [(2, Voice::Own), (3, Voice::Hearsay), (4, Voice::Gossip), (4, Voice::Own)] {
+        view.hear(said(1, 1, revision, State::Serving), voice, SECOND).unwrap();
+        assert_eq!(view.news(), None, "{revision} {voice:?}");
+    }
+    assert_eq!(view.members().get(NodeId(1)).unwrap().member.revision, 4, "the newest counts all the same");
+    view.say(State::Serving);
+    assert_eq!(view.news(), None);
+    view.say(State::Draining);
+    assert!(view.news().is_some(), "it says something else itself");
+    view.hear(said(1, 1, 5, State::Draining), Voice::Hearsay, SECOND).unwrap();
+    assert!(view.news().is_some(), "somebody says something else");
+    wait(&mut view, SECOND * 7);
+    assert!(view.news().is_some(), "somebody fell silent");
+    wait(&mut view, SECOND * 20);
+    assert_eq!(view.news(), None, "it still is");
+    view.hear(said(1, 1, 6, State::Draining), Voice::Gossip, SECOND * 20).unwrap();
+    assert!(view.news().is_some(), "it is heard again");
+    view.miss(NodeId(1), Incarnation(1));
+    assert!(view.news().is_some());
+    view.vouch(NodeId(1), Incarnation(1), SECOND * 20);
+    assert!(view.news().is_some());
+    view.hear(said(1, 1, 7, State::Left), Voice::Hearsay, SECOND * 20).unwrap();
+    assert!(view.news().is_some(), "it left");
+}
+
+#[test]
+fn what_a_word_costs_does_not_grow_with_the_members() {
+    const WORDS: u64 = 500;
+    let cost = |members: u128, voice: Voice| {
+        let patience = Patience { max_members: members as usize, ..Patience::default() };
+        let mut view = View::new(member(0), patience);
+        for id in 1..=members {
+            view.hear(said(id, 1, 0, State::Serving), Voice::Own, SECOND).unwrap();
+        }
+        view.news();
+        let mut revision = 0;
+        let mut round = || {
+            let began = std::time::Instant::now();
+            for _ in 0..WORDS {
+                revision += 1;
+                let now = SECOND + Duration::from_millis(revision);
+                view.hear(said(1 + u128::from(revision % 100), 1, revision, State::Serving), voice, now).unwrap();
+                assert_eq!(view.news(), None);
+            }
+            began.elapsed()
+        };
+        // The least of several: whatever else runs here makes them longer.
+        (0..5).map(|_| round()).min().unwrap()
+    };
+    for voice in [Voice::Own, Voice::Hearsay, Voice::Gossip] {
+        let (few, many) = (cost(100, voice), cost(4000, voice));
+        assert!(many < few * 8, "{WORDS} words, {voice:?}: {few:?} among 100 members, {many:?} among 4000");
+    }
 }
 
 #[test]

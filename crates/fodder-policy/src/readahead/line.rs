@@ -25,6 +25,9 @@ pub(super) struct Widths {
     pub(super) least: u64,
     /// A first read of so much, where the line begins, will go on: nobody looks at a header with that.
     pub(super) bold: u64,
+    /// So many times what a stream has read may lie ahead of it that did not begin where the line does: it may be one large
+    /// read that is about to end.
+    pub(super) trust_within: u64,
 }
 
 /// Reads that follow each other.
@@ -40,6 +43,8 @@ pub(super) struct Stream {
     width: u64,
     /// What was read before it on the line that it goes on from: trusted like what it read itself.
     credit: u64,
+    /// No longer than this it is like those before it, which ended: a jump.
+    doubt: u64,
     last_read: u64,
 }
 
@@ -88,9 +93,10 @@ impl Stream {
     }
 
     /// Whether it will go on. Two that follow each other at the beginning will; anywhere else they may be chance, and three
-    /// are not.
+    /// are not, unless its reader has a habit of ending there.
     pub(super) fn is_sure(&self, widths: &Widths) -> bool {
-        self.steps >= if self.begins() { 1 } else { 2 } && self.length() >= widths.least
+        let is_long = self.length() >= widths.least && self.length() > self.doubt;
+        self.steps >= if self.begins() { 1 } else { 2 } && is_long
     }
 
     /// Whether it began where the line does.
@@ -100,9 +106,15 @@ impl Stream {
 
     /// What is to be proposed now.
     fn ahead(&mut self, end: u64, widths: &Widths) -> Range<u64> {
-        let trusted = self.length().saturating_add(self.credit).saturating_mul(TRUST);
+        let is_within = !self.begins();
+        let trust = if is_within { widths.trust_within } else { TRUST };
+        let trusted = self.length().saturating_add(self.credit).saturating_mul(trust);
         let reach = self.read.end.saturating_add(self.width.min(trusted));
-        let reach = reach.checked_next_multiple_of(widths.grid).unwrap_or(end).min(end);
+        let reach = match is_within && trusted < widths.first {
+            true => reach / widths.grid * widths.grid,
+            false => reach.checked_next_multiple_of(widths.grid).unwrap_or(end),
+        };
+        let reach = reach.min(end);
         let from = self.proposed.max(self.read.end);
         if self.width == 0 || !self.is_sure(widths) || from >= reach {
             return from..from;
@@ -120,11 +132,13 @@ pub(super) struct Line {
     streams: Vec<Stream>,
     /// What its first stream begins with, if that begins where the line does.
     head: Option<Head>,
+    /// About how much is read on it between two jumps; 0 if that is much, or not known.
+    habit: u64,
 }
 
 impl Line {
     pub(super) fn new(widths: Widths, most_streams: usize) -> Self {
-        Self { widths, most_streams, streams: Vec::new(), head: None }
+        Self { widths, most_streams, streams: Vec::new(), head: None, habit: 0 }
     }
 
     /// A line whose reader comes from the end of another.
@@ -148,6 +162,7 @@ impl Line {
             self.streams[stream].step(range, waits, &self.widths);
             return Some(stream);
         }
+        self.jumped();
         if self.streams.len() >= self.most_streams {
             let worth = |stream: &Stream| stream.last_read + if stream.steps > 0 { HEAD_START } else { 0 };
             let least = (0..self.streams.len()).min_by_key(|n| worth(&self.streams[*n]));
@@ -168,9 +183,18 @@ impl Line {
             proposed: range.end.max(head.proposed),
             width: head.width,
             credit: head.credit,
+            doubt: if range.start == 0 { 0 } else { self.habit },
             last_read: now,
         });
         goes_on.then(|| self.streams.len() - 1)
+    }
+
+    /// The reader leaves its newest stream, which may be all of a large read: a mount passes it on in parts, which follow each
+    /// other.
+    fn jumped(&mut self) {
+        let Some(length) = self.newest().map(Stream::length) else { return };
+        let is_long = length >= self.widths.first;
+        self.habit = if is_long { 0 } else { length.max(self.habit - self.habit / 8) };
     }
 
     /// A stream by its number.

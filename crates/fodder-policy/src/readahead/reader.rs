@@ -1,7 +1,7 @@
 //! One reader of one object: its streams, and whether it jumps by equal distances.
 
 use super::{
-    Access, Advice, Pattern,
+    Access, Advice, Pattern, ReaderId,
     line::{Head, Line, Widths},
 };
 use std::ops::Range;
@@ -93,7 +93,7 @@ impl Reader {
             let pattern = match (self.line.is_sure(stream), self.line.stream(stream).begins()) {
                 (true, _) => Pattern::Sequential,
                 (false, true) => Pattern::Start,
-                (false, false) => Pattern::Jump,
+                (false, false) => access.jump(),
             };
             return Advice { pattern, ahead, beyond_bytes };
         }
@@ -101,7 +101,7 @@ impl Reader {
         if self.jumps.is_strided() {
             return Advice { pattern: Pattern::Strided, ahead: self.jumps.ahead(*object_bytes), beyond_bytes: 0 };
         }
-        let pattern = if range.start == 0 { Pattern::Start } else { Pattern::Jump };
+        let pattern = if range.start == 0 { Pattern::Start } else { access.jump() };
         Advice { pattern, ahead: Vec::new(), beyond_bytes: 0 }
     }
 
@@ -110,6 +110,12 @@ impl Reader {
         let jumps = &self.jumps;
         let strided = jumps.is_strided() && range.start > jumps.start && range.start <= jumps.proposed;
         strided || self.line.wants(range)
+    }
+}
+
+impl Access {
+    fn jump(&self) -> Pattern {
+        if self.reader.handle & ReaderId::PAGED == 0 { Pattern::Jump } else { Pattern::Glance }
     }
 }
 

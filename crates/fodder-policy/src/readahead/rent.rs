@@ -9,6 +9,8 @@ use rustc_hash::FxHashMap;
 
 /// The part of a piece that is paid in rent before the piece is brought in.
 const PART: u32 = 16;
+/// What is used of what a kernel reads around a page that was touched: a record of a file of tokens is about so long.
+const GLANCE_BYTES: u32 = 8 << 10;
 /// Pieces whose rent is remembered. When there are more, all begin anew.
 const MAX_PIECES: usize = 1 << 20;
 
@@ -21,6 +23,12 @@ pub struct Rent {
 impl Rent {
     /// The most bytes that are fetched for each byte used.
     pub const MOST_BYTES_A_BYTE: u32 = PART + 1;
+
+    /// The same for what a kernel reads around a page of a mapped file, of which it is not known how much is used.
+    pub fn pays_for_glance(&mut self, piece: u32, bytes: u32, piece_bytes: u32) -> bool {
+        let used = if bytes > piece_bytes / PART * 2 { bytes } else { bytes.min(GLANCE_BYTES) };
+        self.pays(piece, used, piece_bytes)
+    }
 
     /// A jump reads `bytes` of a missing piece. True: only those should be fetched; false: all of it.
     pub fn pays(&mut self, piece: u32, bytes: u32, piece_bytes: u32) -> bool {
@@ -52,6 +60,15 @@ mod tests {
         assert!(rent.pays(7, 8 << 10, PIECE), "it has left again: all begins anew");
         assert!(rent.pays(8, 8 << 10, PIECE), "each piece has its own account");
         assert!(!rent.pays(9, PIECE / 8, PIECE), "a large read brings in the piece at once");
+    }
+
+    #[test]
+    fn what_a_kernel_reads_around_a_page_is_not_taken_for_what_is_used() {
+        let mut rent = Rent::default();
+        assert!((0..8).all(|_| rent.pays_for_glance(7, 32 << 10, PIECE)));
+        assert!(!rent.pays_for_glance(7, 32 << 10, PIECE));
+        assert!(rent.pays_for_glance(8, 128 << 10, PIECE));
+        assert!(!rent.pays_for_glance(9, PIECE, PIECE), "as much as a piece is not fetched eight times");
     }
 
     proptest! {

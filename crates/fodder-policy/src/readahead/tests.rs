@@ -331,6 +331,37 @@ fn reads_that_jump_bring_in_nothing() {
     }
 }
 
+/// Reads 4 MiB at random so often, as a mount passes it on: in parts of a MiB. What was proposed.
+fn large_reads_at_random(machine: &mut Readahead, count: u64, handle: impl Fn(u64) -> u64) -> u64 {
+    let mut proposed = 0;
+    for n in 1..=count {
+        let start = scattered(n) % (SIZE / 4096) * 4096;
+        for part in 0..4 {
+            let advice = machine.read(&access(handle(n), start + part * MIB..start + (part + 1) * MIB, true));
+            proposed += advice.ahead.iter().map(|range| range.end - range.start).sum::<u64>();
+        }
+    }
+    proposed
+}
+
+#[test]
+fn large_reads_that_jump_bring_in_next_to_nothing() {
+    let proposed = large_reads_at_random(&mut machine(), 1000, |_| 1);
+    assert!(proposed <= 2 * BLOCK, "{proposed}");
+    let of_many = large_reads_at_random(&mut machine(), 1000, |n| n);
+    assert!(of_many <= 1000 * BLOCK, "no more than is read, where each read has a file of its own: {of_many}");
+}
+
+#[test]
+fn who_stops_jumping_and_goes_on_is_believed_again() {
+    let mut machine = machine();
+    large_reads_at_random(&mut machine, 100, |_| 1);
+    let proposed = run(&mut machine, SIZE / 2, MIB, 64, true);
+    assert!(proposed.first().unwrap().start <= SIZE / 2 + 6 * MIB, "{proposed:?}");
+    assert!(proposed.last().unwrap().end >= SIZE / 2 + 128 * MIB - BLOCK, "{proposed:?}");
+    assert!(!run(&mut machine, SIZE / 4, MIB, 4, true).is_empty(), "and its next jump at once");
+}
+
 #[test]
 fn objects_at_random_bring_in_next_to_nothing() {
     let mut machine = machine();

@@ -11,7 +11,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
     // One that a newer program sends: its sender must live with nodes that do not know it.
     let unknown = || Error::Invalid("this node's version does not know that message".into());
     let reply = match message.message.ok_or_else(unknown)? {
-        peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine)),
+        peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine, info)),
         peer_message::Message::Evict(request) => {
             let report = engine.dataset(&request.dataset)?.evict(&request.prefix).await?;
             let (pieces, bytes) = (report.pieces, report.bytes);

@@ -15,6 +15,7 @@ use super::{
     trust::Trust,
 };
 use fodder_core::{Error, Result};
+use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{IpAddr, SocketAddr},
@@ -103,6 +104,9 @@ fn is_default(config: &EtcdConfig) -> bool {
 /// The most nodes that may keep the same bytes.
 const MAX_REPLICAS: u32 = 16;
 
+/// How many names are looked up at a time.
+const LOOK_UPS: usize = 16;
+
 /// Any machine is that slow at times.
 const MIN_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -118,6 +122,11 @@ impl ClusterConfig {
         !self.join.is_empty()
     }
 
+    /// Whether something is set about how nodes find each other, of a node that looks for none.
+    pub fn is_in_vain(&self) -> bool {
+        !self.is_in_use() && (self.membership != Way::default() || self.advertise.is_some())
+    }
+
     /// Says in a sentence what is wrong, if something is.
     pub fn check(&self) -> Result<()> {
         self.seeds()?;
@@ -125,6 +134,7 @@ impl ClusterConfig {
         check_zone(&self.zone).map_err(wrong)?;
         if let Some(address) = &self.advertise {
             check_address(address).map_err(wrong)?;
+            check_reachable(address)?;
         }
         if self.etcd_prefix.is_empty() {
             return Err(Error::Invalid("etcd_prefix is empty: members would be all keys of etcd".into()));
@@ -238,7 +248,7 @@ impl ClusterConfig {
         }
         let address = match &self.advertise {
             Some(address) => address.clone(),
-            None => advertised(grpc, &seeds).await?,
+            None => advertised(grpc, &seeds, self.membership).await?,
         };
         let dir = cache_dir.to_owned();
         let identity = tokio::task::spawn_blocking(move || Identity::next(&dir)).await;
@@ -261,6 +271,7 @@ impl ClusterConfig {
             interval: self.heartbeat,
             seal: Seal::new(token.as_deref().unwrap_or_default()),
             dial,
+            ..Terms::default()
         };
         Ok(match self.membership {
             Way::Fixed => Fixed::start(me, seeds, terms),
@@ -279,9 +290,21 @@ impl ClusterConfig {
     }
 }
 
+/// Whether an address stands for one machine: all of a machine's addresses together are to others their own machine.
+fn check_reachable(address: &str) -> Result<()> {
+    match address.parse::<SocketAddr>() {
+        Ok(any) if any.ip().to_canonical().is_unspecified() => Err(Error::Invalid(format!(
+            "other nodes cannot reach this one at {address}, which is their own machine to them: advertise the address or \
+             the name of this machine, or nothing, and the address towards the others is found"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Where others reach a node that listens at an address.
-async fn advertised(grpc: SocketAddr, seeds: &[Seed]) -> Result<String> {
-    if grpc.ip().is_loopback() && !seeds.iter().all(Seed::is_here) {
+async fn advertised(grpc: SocketAddr, seeds: &[Seed], way: Way) -> Result<String> {
+    let is_all_here = seeds.iter().all(Seed::is_here);
+    if grpc.ip().is_loopback() && !is_all_here {
         return Err(Error::Invalid(format!(
             "the node listens at {grpc}, where no other machine reaches it: give --grpc 0.0.0.0:{} to listen for them, \
              or --advertise HOST:PORT if something passes their connections on",
@@ -291,23 +314,32 @@ async fn advertised(grpc: SocketAddr, seeds: &[Seed]) -> Result<String> {
     if !grpc.ip().is_unspecified() {
         return Ok(grpc.to_string());
     }
-    for seed in seeds {
-        if let Some(ip) = route_to(seed).await {
+    // Many a machine calls itself by a loopback address, which is to others their own machine; and that etcd is here says
+    // nothing about where the nodes are.
+    let are_nodes_here = is_all_here && way != Way::Etcd;
+    let is_heard_at = |ip: &IpAddr| grpc.is_ipv6() || ip.is_ipv4();
+    let mut routes = stream::iter(seeds).map(routes_to).buffered(LOOK_UPS);
+    while let Some(routes) = routes.next().await {
+        let ip = routes.into_iter().filter(is_heard_at).find(|ip| are_nodes_here || !ip.is_loopback());
+        if let Some(ip) = ip {
             return Ok(SocketAddr::new(ip, grpc.port()).to_string());
         }
     }
     Err(Error::Invalid(
-        "it is not clear where other nodes reach this one, since none of those to join can be found: give --advertise \
-         HOST:PORT"
+        "it is not clear where other nodes reach this one, since none of those to join is found on another machine: give \
+         --advertise HOST:PORT"
             .into(),
     ))
 }
 
-/// The address from which this machine would talk to another. Nothing is sent.
-async fn route_to(seed: &Seed) -> Option<IpAddr> {
-    let target = tokio::net::lookup_host(seed.to_string()).await.ok()?.next()?;
-    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = tokio::net::UdpSocket::bind(any).await.ok()?;
-    socket.connect(target).await.ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+/// The addresses from which this machine would talk to another. Nothing is sent.
+async fn routes_to(seed: &Seed) -> Vec<IpAddr> {
+    let route_to = |target: SocketAddr| async move {
+        let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = tokio::net::UdpSocket::bind(any).await.ok()?;
+        socket.connect(target).await.ok()?;
+        Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+    };
+    let targets = seed.addresses().await.unwrap_or_default();
+    stream::iter(targets).filter_map(route_to).collect().await
 }

@@ -11,10 +11,11 @@ pub(super) mod waiting;
 
 use super::Peering;
 use crate::NodeInfo;
+use bytes::Bytes;
 use fodder_api::v1::{JobWords, PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{
     Dataset, Engine,
-    job::{Settings, Telling, Word},
+    job::{Pages, Place, Settings, Telling, Word},
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -34,6 +35,9 @@ const ROUND: Duration = Duration::from_secs(1);
 /// The most bytes of words in one message. Frames have room for twice that.
 const MESSAGE_BYTES: usize = 224 << 10;
 
+/// How many messages an answer may be long: a job of as many ranks as there may be takes about ten.
+const MAX_PAGES: usize = 64;
+
 /// How often a dataset is refreshed at most because others speak of a snapshot that is not here.
 const REFRESH: Duration = Duration::from_secs(30);
 
@@ -43,21 +47,13 @@ impl Peering {
         if self.is_alone() {
             return;
         }
-        let own = dataset.jobs().word_of(job);
-        let mut messages = pack(&dataset.config().name, own.into_iter().collect());
-        let wanted = JobWords { dataset: dataset.config().name.clone(), wanted: vec![job.into()], words: Vec::new() };
-        match messages.last_mut() {
-            Some(last) => last.wanted = wanted.wanted,
-            None => messages.push(wanted),
+        let own = dataset.jobs().word_of(job).into_iter().collect();
+        let mut messages = pack(&dataset.config().name, own);
+        let last = messages.pop().unwrap_or_default();
+        for words in messages {
+            self.tell_each(&message_of(words), PATIENCE).await;
         }
-        for message in messages {
-            let message = PeerMessage { message: Some(peer_message::Message::Jobs(message)) };
-            for reply in self.tell_each(&message, PATIENCE).await {
-                if let Some(peer_reply::Reply::Jobs(words)) = reply.reply {
-                    self.heed_words(dataset, &words);
-                }
-            }
-        }
+        self.hear(dataset, job, &last.words).await;
         let lacks = || dataset.jobs().without_snapshots().into_iter().filter(|(name, _)| name == job);
         let (mut got, mut missed) = (false, false);
         for (_, lack) in lacks() {
@@ -83,19 +79,36 @@ impl Peering {
         }
     }
 
-    /// Hears what all others know of all jobs of a dataset, as much as fits into an answer.
+    /// Hears what all others know of all jobs of a dataset.
     pub(crate) async fn hear_all(&self, dataset: &Arc<Dataset>) {
-        if self.is_alone() {
-            return;
+        if !self.is_alone() {
+            self.hear(dataset, "", &[]).await;
         }
-        let name = dataset.config().name.clone();
-        let wanted = JobWords { dataset: name, wanted: vec![String::new()], words: Vec::new() };
-        let message = PeerMessage { message: Some(peer_message::Message::Jobs(wanted)) };
-        for reply in self.tell_each(&message, PATIENCE).await {
-            if let Some(peer_reply::Reply::Jobs(words)) = reply.reply {
-                self.heed_words(dataset, &words);
+    }
+
+    /// Tells all others these words, and hears what they know of a job; waits for each only so long. What comes in time is
+    /// heeded as it comes.
+    async fn hear(&self, dataset: &Arc<Dataset>, job: &str, words: &[Bytes]) {
+        let others: Vec<u128> = self.view().peers().map(|peer| peer.id).collect();
+        let hear = |other| timeout(PATIENCE, self.hear_pages(other, dataset, job, words.to_vec()));
+        futures::future::join_all(others.into_iter().map(hear)).await;
+    }
+
+    async fn hear_pages(&self, other: u128, dataset: &Arc<Dataset>, job: &str, mut words: Vec<Bytes>) {
+        let mut from = Bytes::new();
+        for _ in 0..MAX_PAGES {
+            let (dataset_name, wanted) = (dataset.config().name.clone(), vec![job.into()]);
+            let words = std::mem::take(&mut words);
+            let question = JobWords { dataset: dataset_name, words, wanted, from, ..JobWords::default() };
+            let Ok(reply) = self.tell(other, &message_of(question)).await else { return };
+            let Some(peer_reply::Reply::Jobs(words)) = reply.reply else { return };
+            self.heed_words(dataset, &words);
+            if words.next.is_empty() {
+                return;
             }
+            from = words.next;
         }
+        tracing::warn!(dataset = dataset.config().name, job, "what another node knows of jobs is too long to be told");
     }
 
     /// Tells the others what is new of jobs until nobody listens, and everything now and then.
@@ -125,9 +138,8 @@ impl Peering {
             return;
         }
         for words in pack(&dataset.config().name, dataset.jobs().words(Telling::News)) {
-            let message = PeerMessage { message: Some(peer_message::Message::Jobs(words)) };
             // Whoever does not hear it hears it later.
-            self.tell_each(&message, PATIENCE).await;
+            self.tell_each(&message_of(words), PATIENCE).await;
         }
     }
 
@@ -145,8 +157,7 @@ impl Peering {
         others.sort_unstable();
         let Some(other) = others.get(turn % others.len().max(1)) else { return };
         for words in pack(&dataset.config().name, dataset.jobs().words(Telling::All)) {
-            let message = PeerMessage { message: Some(peer_message::Message::Jobs(words)) };
-            if !matches!(timeout(PATIENCE, self.tell(*other, &message)).await, Ok(Ok(_))) {
+            if !matches!(timeout(PATIENCE, self.tell(*other, &message_of(words))).await, Ok(Ok(_))) {
                 return;
             }
         }
@@ -166,7 +177,12 @@ impl Peering {
         let mut refreshed = self.refreshed.lock();
         let now = Instant::now();
         refreshed.retain(|_, at| now.duration_since(*at) < REFRESH);
-        refreshed.insert(dataset.into(), now).is_none()
+        // Whoever is refused does not put off the next time.
+        let may = !refreshed.contains_key(dataset);
+        if may {
+            refreshed.insert(dataset.into(), now);
+        }
+        may
     }
 }
 
@@ -180,8 +196,13 @@ pub(crate) fn answer(engine: &Arc<Engine>, info: &NodeInfo, said: &JobWords) -> 
         Some(name) if name.is_empty() => dataset.jobs().words(Telling::All),
         name => name.and_then(|name| dataset.jobs().word_of(name)).into_iter().collect(),
     };
-    // One answer is one frame: what does not fit comes with what is told now and then.
-    Ok(pack(&said.dataset, known).into_iter().next().unwrap_or_default())
+    let behind = (!said.from.is_empty()).then(|| Place::decode(&said.from)).transpose()?;
+    let mut pages = Pages::new(known, behind, MESSAGE_BYTES);
+    // One answer is one frame: what does not fit is asked for with where it goes on.
+    let words = pages.next().iter().flatten().map(|word| word.encode().into()).collect();
+    tell_of_left_out(&said.dataset, pages.left_out());
+    let next = pages.place().map(|place| place.encode().into()).unwrap_or_default();
+    Ok(JobWords { dataset: said.dataset.clone(), words, next, ..JobWords::default() })
 }
 
 /// Heeds words: how much of them could not be taken.
@@ -204,29 +225,23 @@ fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> u64 {
 
 /// Words in messages that each fit into a frame.
 fn pack(dataset: &str, words: Vec<Word>) -> Vec<JobWords> {
-    let mut messages: Vec<JobWords> = Vec::new();
-    let mut room = 0;
-    for word in words {
-        let name = word.name().to_owned();
-        let (parts, left_out) = word.split(MESSAGE_BYTES);
-        if left_out > 0 {
-            tracing::warn!(
-                dataset,
-                job = name,
-                left_out,
-                "what is known of a job is too long to be told to other nodes"
-            );
-        }
-        for bytes in parts.iter().map(Word::encode) {
-            if bytes.len() > room {
-                messages.push(JobWords { dataset: dataset.into(), ..JobWords::default() });
-                room = MESSAGE_BYTES;
-            }
-            room = room.saturating_sub(bytes.len());
-            if let Some(last) = messages.last_mut() {
-                last.words.push(bytes.into());
-            }
-        }
-    }
+    let mut pages = Pages::new(words, None, MESSAGE_BYTES);
+    let message = |page: Vec<Word>| JobWords {
+        dataset: dataset.into(),
+        words: page.iter().map(|word| word.encode().into()).collect(),
+        ..JobWords::default()
+    };
+    let messages = pages.by_ref().map(message).collect();
+    tell_of_left_out(dataset, pages.left_out());
     messages
+}
+
+fn message_of(words: JobWords) -> PeerMessage {
+    PeerMessage { message: Some(peer_message::Message::Jobs(words)) }
+}
+
+fn tell_of_left_out(dataset: &str, jobs: &[String]) {
+    if !jobs.is_empty() {
+        tracing::warn!(dataset, ?jobs, "what is known of jobs is too long to be told to other nodes");
+    }
 }

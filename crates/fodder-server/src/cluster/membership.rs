@@ -3,7 +3,7 @@
 //! - [`Membership`] is what the rest of a node sees: the members as they are now, and a way to say what this node does.
 //! - `board` holds the machine (`fodder_policy::membership`) and tells of changes; every way feeds it.
 //! - [`identity`] is who this node is; `seal` and `word` are how words of members travel; `probe` asks members whether
-//!   they live; `door` answers those who ask.
+//!   they live; `door` answers those who ask; `search` tells where nobody was found.
 //! - [`fixed`] asks a list of addresses; [`gossip`] tells a few what it heard;
 //!   [`etcd`] keeps a lease and watches those of others.
 //!
@@ -17,6 +17,7 @@ pub mod gossip;
 pub mod identity;
 mod probe;
 mod seal;
+mod search;
 mod seed;
 mod status;
 #[cfg(test)]
@@ -30,7 +31,7 @@ pub use fodder_policy::membership::{
 pub use identity::Identity;
 pub use probe::{Dial, plain};
 pub use seal::Seal;
-pub use seed::Seed;
+pub use seed::{Found, LookUp, Seed};
 pub use status::{ClusterStatus, MemberStatus};
 
 use board::Board;
@@ -74,6 +75,8 @@ pub struct Terms {
     pub seal: Seal,
     /// How another node is connected to.
     pub dial: Dial,
+    /// How names are looked up.
+    pub look_up: LookUp,
 }
 
 impl Default for Terms {
@@ -83,6 +86,7 @@ impl Default for Terms {
             interval: Duration::from_secs(1),
             seal: Seal::new(""),
             dial: Arc::new(plain),
+            look_up: Arc::new(seed::resolve),
         }
     }
 }

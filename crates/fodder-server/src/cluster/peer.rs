@@ -2,11 +2,13 @@
 //!
 //! Whoever waits for a node that has stopped answering is told as soon as the first of them has found out.
 
-pub(crate) mod breaker;
+mod breaker;
 mod connection;
 mod given;
 mod handed;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use super::{peering::Patience, trust::Trust, view::Manner};
 use breaker::{Breaker, Fault};
@@ -36,6 +38,9 @@ use tokio::{
 /// Requests under way to one peer, each on a connection of its own; and as many for what it holds.
 const MAX_CONNECTIONS: usize = 16;
 
+/// The same in words, which are short and soon answered.
+const MAX_WORDS: usize = 8;
+
 /// Connections that are kept for the next request, and for how long.
 const IDLE: (usize, Duration) = (8, Duration::from_secs(20));
 
@@ -45,6 +50,9 @@ pub enum Failure {
     /// It said no; it is well.
     #[error("{0}")]
     Refused(String),
+    /// It has no room for what it was offered; it is well.
+    #[error("{0}")]
+    Full(String),
     /// It is left alone for now.
     #[error("it did not answer lately, and is left alone for a while")]
     LeftAlone,
@@ -57,6 +65,18 @@ pub enum Failure {
     /// It sent what does not match.
     #[error("{0}")]
     Lied(String),
+}
+
+impl Failure {
+    /// What it says of the peer; nothing, if that is well or was not asked.
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Refused(_) | Self::Full(_) | Self::LeftAlone => None,
+            Self::Silent(_) => Some(Fault::Silence),
+            Self::Late(_) => Some(Fault::Lateness),
+            Self::Lied(_) => Some(Fault::Lie),
+        }
+    }
 }
 
 /// What all requests need beside the peer.
@@ -106,6 +126,8 @@ pub(crate) struct Peer {
     /// For what it holds, which it gives without asking anybody. With the places of the others two nodes could wait for each
     /// other: each for the other to fetch what it owns, and both for a place to ask first whether the other holds it.
     held_slots: Arc<Semaphore>,
+    /// For words, which nobody's origin delays: behind bytes that are waited for they would come too late.
+    word_slots: Arc<Semaphore>,
     /// Told when it stops answering.
     stopped: Notify,
     counts: Counts,
@@ -132,6 +154,7 @@ impl Peer {
             idle: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             held_slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            word_slots: Arc::new(Semaphore::new(MAX_WORDS)),
             stopped: Notify::new(),
             counts: Counts::default(),
         }
@@ -154,13 +177,17 @@ impl Peer {
 
     /// A place for one more request, in turn: a peer that is busy is waited for, one that stops answering is not.
     pub(crate) async fn slot(&self, ways: &Ways, manner: Manner) -> Result<Slot, Failure> {
+        self.turn(ways, self.slots_for(manner)).await
+    }
+
+    async fn turn(&self, ways: &Ways, slots: &Arc<Semaphore>) -> Result<Slot, Failure> {
         let stopped = self.stopped.notified();
         if self.is_gone(ways.now()) {
             return Err(Failure::LeftAlone);
         }
         tokio::select! {
             biased;
-            slot = Arc::clone(self.slots_for(manner)).acquire_owned() => Ok(slot.expect("the semaphore is never closed")),
+            slot = Arc::clone(slots).acquire_owned() => Ok(slot.expect("the semaphore is never closed")),
             () = stopped => Err(Failure::LeftAlone),
         }
     }
@@ -174,8 +201,10 @@ impl Peer {
         if manner.is_only_held() { &self.held_slots } else { &self.slots }
     }
 
-    /// A request to it failed.
-    pub(crate) fn failed(&self, fault: Fault, now: Duration) {
+    /// A request to it failed; what it was asked for, where that is one thing.
+    pub(crate) fn failed(&self, failure: &Failure, wanted: Option<&Wanted>, now: Duration) {
+        let Some(fault) = failure.fault() else { return };
+        let (dataset, object) = (wanted.map(|wanted| &*wanted.dataset), wanted.map(|wanted| &*wanted.path));
         self.counts.failed.fetch_add(1, Relaxed);
         let mut breaker = self.breaker.lock();
         let was_open = breaker.is_open();
@@ -185,23 +214,27 @@ impl Peer {
             tracing::warn!(
                 peer = self.address,
                 ?fault,
+                why = %failure,
+                dataset,
+                object,
                 "a peer does not answer as it should; it is left alone for a while"
+            );
+        } else {
+            tracing::debug!(
+                peer = self.address,
+                ?fault,
+                why = %failure,
+                dataset,
+                object,
+                "a peer does not answer as it should"
             );
         }
     }
 
     /// It broke off an answer, as an error for whoever waits for that.
-    fn broke_off(&self, failure: &Failure, ways: &Ways) -> Error {
-        let fault = match failure {
-            Failure::Refused(_) | Failure::LeftAlone => None,
-            Failure::Silent(_) => Some(Fault::Silence),
-            Failure::Late(_) => Some(Fault::Lateness),
-            Failure::Lied(_) => Some(Fault::Lie),
-        };
-        if let Some(fault) = fault {
-            self.failed(fault, ways.now());
-        }
-        Error::Unavailable(format!("{}: {failure:?}", self.address))
+    fn broke_off(&self, failure: &Failure, wanted: &Wanted, ways: &Ways) -> Error {
+        self.failed(failure, Some(wanted), ways.now());
+        Error::Unavailable(format!("{}: {failure}", self.address))
     }
 
     pub(crate) fn status(&self) -> PeerStatus {
@@ -251,17 +284,17 @@ impl Peer {
             Err(_) => Err(began.elapsed()),
             Ok(Err(Failure::Refused(_) | Failure::LeftAlone)) => Err(Duration::ZERO),
             Ok(Err(failure)) => {
-                self.note(Err(&failure), &ways, None);
+                self.note(Question::Hand(&wanted), Err(&failure), &ways, None);
                 Err(Duration::ZERO)
             }
             Ok(Ok((connection, first))) => {
-                self.note(Ok(&first), &ways, Some(began.elapsed()));
+                self.note(Question::Hand(&wanted), Ok(&first), &ways, Some(began.elapsed()));
                 Ok(Handed::new(self, ways, connection, first, wanted, slot))
             }
         }
     }
 
-    /// Tells it that it owns bytes which this node holds. Ready when it has them.
+    /// Tells it that it owns bytes which this node holds. Ready when it keeps them; [`Failure::Full`] if it cannot.
     pub(crate) async fn take(self: &Arc<Self>, ways: &Arc<Ways>, wanted: &Wanted) -> Result<(), Failure> {
         let _slot = self.slot(ways, Manner::Owner).await?;
         let (connection, _) = self.ask(ways, Question::Take(wanted, ways.patience.progress)).await?;
@@ -275,12 +308,12 @@ impl Peer {
         if message.len() > MAX_REQUEST_BYTES as usize {
             return Err(Failure::Refused(format!("a message of {} bytes is longer than a frame", message.len())));
         }
-        let slot = timeout(ways.patience.coming, self.slot(ways, Manner::Owner)).await;
+        let slot = timeout(ways.patience.coming, self.turn(ways, &self.word_slots)).await;
         let _slot = slot.map_err(|_| Failure::LeftAlone).flatten()?;
         let (connection, answer) = self.ask(ways, Question::Tell(&message, ways.patience)).await?;
         self.keep(connection);
         match answer {
-            Frame::Told(reply) => Ok(reply),
+            Frame::Told(reply) => Ok(*reply),
             _ => Err(Failure::Refused("it answered without a word".into())),
         }
     }
@@ -289,7 +322,9 @@ impl Peer {
     /// that it has stopped answering.
     async fn ask(&self, ways: &Ways, question: Question<'_>) -> Result<(Connection, Frame), Failure> {
         let limit = match question {
-            Question::Give(wanted, _) => ways.patience.first_word.saturating_sub(wanted.waited),
+            Question::Give(wanted, _) | Question::GiveAgain(wanted, _) => {
+                ways.patience.first_word.saturating_sub(wanted.waited)
+            }
             Question::Hand(_) => ways.patience.hedge,
             Question::Take(..) => ways.patience.hand_over,
             Question::Tell(..) => ways.patience.coming,
@@ -303,10 +338,10 @@ impl Peer {
         let outcome = tokio::select! {
             biased;
             outcome = timeout(limit, self.try_connections(ways, question)) => outcome.map_err(late).flatten(),
-            () = stopped, if matches!(question, Question::Give(..)) => Err(Failure::LeftAlone),
+            () = stopped, if question.is_for_bytes() => Err(Failure::LeftAlone),
         };
-        let took = matches!(question, Question::Give(..)).then(|| began.elapsed());
-        self.note(outcome.as_ref().map(|(_, frame)| frame), ways, took);
+        let took = question.is_for_bytes().then(|| began.elapsed());
+        self.note(question, outcome.as_ref().map(|(_, frame)| frame), ways, took);
         outcome
     }
 
@@ -318,9 +353,9 @@ impl Peer {
                 // It may have been closed while it lay idle, like all the others.
                 Err(Failure::Silent(_)) if was_idle => self.idle.lock().clear(),
                 // A refusal leaves the connection as good as it was.
-                Err(Failure::Refused(why)) => {
+                Err(refusal @ (Failure::Refused(_) | Failure::Full(_))) => {
                     self.keep(connection);
-                    return Err(Failure::Refused(why));
+                    return Err(refusal);
                 }
                 Err(failure) => return Err(failure),
             }
@@ -328,7 +363,7 @@ impl Peer {
     }
 
     /// Remembers what came of a question, and how long the answer took where that says something of the peer.
-    fn note(&self, outcome: Result<&Frame, &Failure>, ways: &Ways, took: Option<Duration>) {
+    fn note(&self, question: Question<'_>, outcome: Result<&Frame, &Failure>, ways: &Ways, took: Option<Duration>) {
         match outcome {
             // A promise is not yet an answer.
             Ok(frame) => {
@@ -341,24 +376,12 @@ impl Peer {
                 let smooth = |before: u64| Some(if before == 0 { took } else { (before * 7).saturating_add(took) / 8 });
                 let _ = self.counts.latency_us.try_update(Relaxed, Relaxed, smooth);
             }
-            Err(Failure::Refused(why)) => {
+            Err(Failure::Refused(why) | Failure::Full(why)) => {
                 self.breaker.lock().succeeded();
                 self.counts.refused.fetch_add(1, Relaxed);
                 tracing::debug!(peer = self.address, why, "a peer refused");
             }
-            Err(Failure::LeftAlone) => {}
-            Err(Failure::Silent(why)) => {
-                tracing::debug!(peer = self.address, why, "a peer did not answer");
-                self.failed(Fault::Silence, ways.now());
-            }
-            Err(Failure::Late(why)) => {
-                tracing::debug!(peer = self.address, why, "a peer did not answer in time");
-                self.failed(Fault::Lateness, ways.now());
-            }
-            Err(Failure::Lied(why)) => {
-                tracing::warn!(peer = self.address, why, "a peer sent what does not match");
-                self.failed(Fault::Lie, ways.now());
-            }
+            Err(failure) => self.failed(failure, question.wanted(), ways.now()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Whoever is asked answers from what it has, so there are no circles. Those who have it are asked one after the other, and
 //! one snapshot is taken at a time. What a snapshot is, and whether what came is it, the engine decides.
 
-use super::{Peering, peer::breaker::Fault};
+use super::{Peering, peer::Failure};
 use fodder_api::v1::{PeerMessage, SnapshotPage, SnapshotQuestion, peer_message, peer_reply};
 use fodder_core::{
     Dataset, Engine, Error, Result,
@@ -126,10 +126,11 @@ impl Peering {
         arriving: Arriving,
     ) -> Result<Arc<Snapshot>> {
         if !arriving.is(id) {
+            let why = format!("what it tells as snapshot {id} is something else");
             if let Some(peer) = self.view().peers().find(|peer| peer.id == other) {
-                peer.failed(Fault::Lie, self.ways().now());
+                peer.failed(&Failure::Lied(why.clone()), None, self.ways().now());
             }
-            return Err(Error::Corrupt(format!("what it tells as snapshot {id} is something else")));
+            return Err(Error::Corrupt(why));
         }
         dataset.adopt(id, arriving).await
     }

@@ -1,7 +1,7 @@
 //! How a node stands, in the few numbers that others are told, and how all members do.
 
-use super::membership::ClusterStatus;
-use crate::NodeInfo;
+use super::{membership::ClusterStatus, peering::Peering};
+use crate::{NodeInfo, grpc::stats_message};
 use fodder_api::v1::{self, peer_message, peer_reply};
 use fodder_core::Engine;
 use futures::future::join_all;
@@ -16,19 +16,14 @@ pub(crate) async fn cluster_status(engine: &Engine, info: &NodeInfo) -> ClusterS
         return ClusterStatus::default();
     };
     let mut status = joined.status();
-    let message = peer_message::Message::Standing(v1::StandingQuestion {});
-    let message = v1::PeerMessage { message: Some(message) };
     let asked = status.members.iter().map(|member| async {
         let id = u128::from_str_radix(&member.id, 16).ok()?;
         if id == peering.me() {
-            return Some((standing(engine), None));
+            return Some((standing(engine, info), None));
         }
         let began = Instant::now();
-        let reply = tokio::time::timeout(DEADLINE, peering.tell(id, &message)).await.ok()?.ok()?;
-        match reply.reply {
-            Some(peer_reply::Reply::Standing(standing)) => Some((standing, Some(began.elapsed()))),
-            _ => None,
-        }
+        let standing = standing_of(peering, id).await?;
+        Some((standing, Some(began.elapsed())))
     });
     let told = join_all(asked).await;
     for (member, told) in status.members.iter_mut().zip(told) {
@@ -40,19 +35,27 @@ pub(crate) async fn cluster_status(engine: &Engine, info: &NodeInfo) -> ClusterS
     status
 }
 
+/// How another node says it stands, if it answers in time.
+pub(crate) async fn standing_of(peering: &Peering, id: u128) -> Option<v1::Standing> {
+    let message = peer_message::Message::Standing(v1::StandingQuestion {});
+    let message = v1::PeerMessage { message: Some(message) };
+    match tokio::time::timeout(DEADLINE, peering.tell(id, &message)).await.ok()?.ok()?.reply {
+        Some(peer_reply::Reply::Standing(standing)) => Some(standing),
+        _ => None,
+    }
+}
+
 /// How this node stands.
-pub(crate) fn standing(engine: &Engine) -> v1::Standing {
+pub(crate) fn standing(engine: &Engine, info: &NodeInfo) -> v1::Standing {
     let status = engine.status();
-    let mut standing = v1::Standing::default();
+    let mut standing = v1::Standing { rest_port: info.addresses.rest.port().into(), ..v1::Standing::default() };
     for tier in &status.tiers {
         standing.held_bytes += tier.used_bytes;
         standing.quota_bytes += tier.quota_bytes;
     }
-    for dataset in &status.datasets {
-        let stats = &dataset.stats;
-        let hits = stats.hits_mem + stats.hits_ssd + stats.hits_hdd + stats.prefetched + stats.substituted;
-        standing.hits += hits;
-        standing.reads += hits + stats.joined + stats.peer + stats.origin + stats.bypass;
+    for stats in status.datasets.into_iter().map(|dataset| stats_message(dataset.stats)) {
+        standing.hits += stats.hits();
+        standing.reads += stats.reads();
         standing.from_origin_bytes += stats.bytes_from_origin;
         standing.from_peers_bytes += stats.bytes_from_peers;
         standing.to_peers_bytes += stats.bytes_to_peers;

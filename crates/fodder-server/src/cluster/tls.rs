@@ -17,7 +17,7 @@ pub(crate) mod keys;
 mod vouched;
 
 pub use config::TlsConfig;
-pub(crate) use vouched::{Caller, Vouched};
+pub(crate) use vouched::Vouched;
 
 use super::membership::Dial;
 use arc_swap::ArcSwap;

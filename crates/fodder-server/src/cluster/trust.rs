@@ -12,6 +12,13 @@ pub struct Trust {
     pub tls: Option<Arc<Tls>>,
 }
 
+impl Trust {
+    /// Whether anything is asked for.
+    pub fn is_asked(&self) -> bool {
+        self.token.is_some() || self.tls.is_some()
+    }
+}
+
 impl From<Option<Token>> for Trust {
     fn from(token: Option<Token>) -> Self {
         Self { token, tls: None }

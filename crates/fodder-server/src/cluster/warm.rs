@@ -94,6 +94,7 @@ impl Spread {
     }
 
     async fn run(mut self, tell: mpsc::Sender<WarmProgress>) -> Result<WarmProgress> {
+        let began = Instant::now();
         let all = self.look.ended().await?;
         let mut whole = Whole::new(all.files, all.bytes, self.wish.unknown.clone());
         for _ in 0..ROUNDS {
@@ -111,7 +112,7 @@ impl Spread {
             }
             self.agreed(&parts).await;
         }
-        Ok(whole.last())
+        Ok(whole.last(began.elapsed()))
     }
 
     /// Waits until the members may agree about those who left: they are back, or own nothing any more.
@@ -270,7 +271,7 @@ impl Spread {
                 _ => Told::Refused("it answered something else".into()),
             },
             Err(Failure::Refused(why)) if why == order::NO_ORDER => Told::Left("it was restarted".into()),
-            Err(Failure::Refused(why)) => Told::Refused(why),
+            Err(Failure::Refused(why) | Failure::Full(why)) => Told::Refused(why),
             Err(why) if !is_member => Told::Left(why.to_string()),
             Err(why) => Told::Silent(why.to_string()),
         }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     items::{Arrived, Items, Part, Wanted, Warm},
+    listener::Caller,
     place::Place,
     wire,
 };
@@ -63,6 +64,7 @@ pub(super) type Open = (Arc<Dataset>, Arc<Snapshot>);
 pub(super) struct Connection {
     pub(super) door: Arc<Door>,
     pub(super) socket: Line,
+    pub(super) caller: Caller,
     pub(super) output: Output,
     /// Of the frames, as agreed.
     pub(super) version: u16,
@@ -81,12 +83,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(door: Arc<Door>, socket: Line) -> Self {
+    pub(super) fn new(door: Arc<Door>, socket: Line, caller: Caller) -> Self {
         Self {
             output: Output::new(door.stall),
             version: 0,
             door,
             socket,
+            caller,
             opens: HashMap::new(),
             next_handle: 1,
             leases: Leases::default(),
@@ -186,7 +189,18 @@ impl Connection {
             self.receive_exact(&mut body[have..], started)?;
         }
         let request = Request::decode(head.op, body).map_err(End::Bad)?;
-        let answer = match request {
+        match self.may_ask(&request).and_then(|()| self.answer(head, request)) {
+            Ok(sent) => sent,
+            Err(error) => {
+                let text = text_of(&error);
+                let reply = error_head(head.request, wire::code(&error), &text);
+                Ok(self.output.frame(&mut self.socket, &reply, &[text.as_bytes()])?)
+            }
+        }
+    }
+
+    fn answer(&mut self, head: RequestHead, request: Request<'_>) -> Result<Result<(), End>> {
+        match request {
             Request::Open { dataset, snapshot } => self.open(head.request, dataset, snapshot),
             Request::Close => self.close(&head),
             Request::Get { ids } => self.opened(&head).map(|open| self.get(head.request, open, ids)),
@@ -247,14 +261,6 @@ impl Connection {
             Request::Next { batch, acknowledged } => {
                 self.opened(&head).and_then(|open| self.next_batch(head.request, open.0, batch, acknowledged))
             }
-        };
-        match answer {
-            Ok(sent) => sent,
-            Err(error) => {
-                let text = text_of(&error);
-                let reply = error_head(head.request, wire::code(&error), &text);
-                Ok(self.output.frame(&mut self.socket, &reply, &[text.as_bytes()])?)
-            }
         }
     }
 
@@ -291,14 +297,14 @@ impl Connection {
     }
 
     fn close(&mut self, head: &RequestHead) -> Result<Result<(), End>> {
-        self.opened(head)?;
-        self.opens.remove(&head.handle);
+        self.opens.remove(&head.handle).ok_or_else(|| not_open(head.handle))?;
         Ok(self.done(head.request))
     }
 
     fn opened(&self, head: &RequestHead) -> Result<Open> {
-        let open = self.opens.get(&head.handle).cloned();
-        open.ok_or_else(|| Error::NotFound(format!("no dataset is open as {} on this connection", head.handle)))
+        let open = self.opens.get(&head.handle).cloned().ok_or_else(|| not_open(head.handle))?;
+        // It may have been removed since, and another one may have its name.
+        if open.0.is_closed() { Err(Error::Closed) } else { Ok(open) }
     }
 
     fn place(open: &Open, target: TargetRef<'_>) -> Result<Place> {
@@ -431,4 +437,8 @@ impl Connection {
             }
         })
     }
+}
+
+fn not_open(handle: u32) -> Error {
+    Error::NotFound(format!("no dataset is open as {handle} on this connection"))
 }

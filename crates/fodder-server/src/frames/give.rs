@@ -1,6 +1,7 @@
 //! What other nodes ask of this one: bytes, with a checksum for each part. Whole pieces are sent from their cache files, with
 //! the checksum that they were written with; other warm ones are read and sent by this thread; what must be waited for is
-//! sent as it arrives, and until then the other side is told that it will come.
+//! sent as it arrives, and until then the other side is told that it will come. Whoever was sent what does not match asks again,
+//! and what is here is compared first.
 
 use super::{
     connection::{Connection, End},
@@ -10,7 +11,7 @@ use crate::{
     cluster::{Peering, Side, Token},
     wire,
 };
-use fodder_api::frames::{Give, Kind, MetHead, PartHead, ReplyHead, checksum};
+use fodder_api::frames::{Give, Kind, MetHead, PartHead, ReplyHead, Request, checksum};
 use fodder_core::{
     Dataset, Error, Result,
     engine::{
@@ -74,6 +75,12 @@ impl Connection {
 
     pub(super) fn give(&mut self, request: u32, asked: Give<'_>) -> Result<Result<(), End>> {
         let found = self.find(&asked)?;
+        if asked.again {
+            match self.wait_and_say_so(request, found.dataset.doubt(found.object, found.range.clone())) {
+                Ok(compared) => compared?,
+                Err(end) => return Ok(Err(end)),
+            }
+        }
         if asked.at_hand {
             return match self.send_warm(request, &found) {
                 Ok(end) if end == found.range.end => Ok(Ok(())),
@@ -112,7 +119,7 @@ impl Connection {
 
     /// Whether the other side has shown a certificate, where this node asks for one.
     fn has_certificate(&self) -> Result<()> {
-        match (self.door.info.state.tls(), self.socket.vouched()) {
+        match (self.door.info.state.tls(), self.caller.vouched()) {
             (None, _) => Ok(()),
             (Some(_), None) => Err(Error::Denied("this node answers other nodes over TLS only".into())),
             (Some(_), Some(vouched)) if vouched.holds() => Ok(()),
@@ -121,9 +128,24 @@ impl Connection {
         }
     }
 
+    /// Whether a request may be answered. Nodes are asked for their proofs where they are answered.
+    pub(super) fn may_ask(&self, request: &Request<'_>) -> Result<()> {
+        use Request::{Give, Meet, Prove, Take, Tell};
+        if matches!(request, Meet { .. } | Prove { .. } | Give(_) | Take(_) | Tell { .. }) {
+            return Ok(());
+        }
+        let admitted = self.door.info.state.admit(Some(&self.caller));
+        admitted.or_else(|denied| self.is_of_the_cluster().map_err(|_| denied))
+    }
+
     fn peering(&self) -> Result<Arc<Peering>> {
-        let peering = self.door.info.state.peering();
-        peering.cloned().ok_or_else(|| Error::Denied("this node is in no cluster".into()))
+        let state = &self.door.info.state;
+        match state.peering() {
+            Some(peering) => Ok(Arc::clone(peering)),
+            // It listens before it has joined. Who is denied does not come again for a minute.
+            None if !state.is_ready() => Err(Error::Unavailable("this node is just starting: ask again".into())),
+            None => Err(Error::Denied("this node is in no cluster".into())),
+        }
     }
 
     /// Whether the other side may be answered: it has shown and proven everything that the cluster asks for.

@@ -1,7 +1,6 @@
 //! A framed connection as its thread uses it: blocking, over TCP or a Unix socket, encrypted or not. Knows no
 //! frames.
 
-use crate::cluster::tls::Vouched;
 use fodder_api::frames::Socket;
 use rustls::ServerConnection;
 use std::{
@@ -11,7 +10,6 @@ use std::{
     net::Shutdown,
     ops::Range,
     os::fd::BorrowedFd,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -31,7 +29,6 @@ pub(crate) enum Line {
 pub(crate) struct Sealed {
     socket: Socket,
     connection: ServerConnection,
-    vouched: Arc<Vouched>,
 }
 
 impl fmt::Debug for Sealed {
@@ -42,9 +39,9 @@ impl fmt::Debug for Sealed {
 
 impl Line {
     /// An encrypted connection, already greeted.
-    pub(crate) fn sealed(socket: Socket, mut connection: ServerConnection, vouched: Arc<Vouched>) -> Self {
+    pub(crate) fn sealed(socket: Socket, mut connection: ServerConnection) -> Self {
         connection.set_buffer_limit(Some(ENCRYPTED_BYTES));
-        Self::Tls(Box::new(Sealed { socket, connection, vouched }))
+        Self::Tls(Box::new(Sealed { socket, connection }))
     }
 
     /// The socket below, to wake a thread that waits for it.
@@ -52,14 +49,6 @@ impl Line {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(sealed) => &sealed.socket,
-        }
-    }
-
-    /// The node on the other side, if it has shown its certificate.
-    pub(super) fn vouched(&self) -> Option<&Vouched> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Tls(sealed) => Some(&sealed.vouched),
         }
     }
 

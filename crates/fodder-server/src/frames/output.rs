@@ -83,14 +83,19 @@ impl Output {
         self.used += HEAD_BYTES + length;
     }
 
-    /// Appends a frame, sending what is before it if there is no room.
+    /// Appends a frame, sending what is before it if there is no room. One that is longer than the buffer is sent from where it is.
     pub(super) fn frame(&mut self, socket: &mut Line, head: &ReplyHead, body: &[&[u8]]) -> io::Result<()> {
         let length = ReplyHead::BYTES + body.iter().map(|part| part.len()).sum::<usize>();
         self.buffer.resize(BUFFER_BYTES, 0);
         if self.used + length > BUFFER_BYTES {
             self.flush(socket)?;
         }
-        for part in std::iter::once(&head.encode()[..]).chain(body.iter().copied()) {
+        let head = head.encode();
+        let parts = std::iter::once(&head[..]).chain(body.iter().copied());
+        if length > BUFFER_BYTES {
+            return socket.send_all(&mut parts.map(IoSlice::new).collect::<Vec<_>>(), self.limit);
+        }
+        for part in parts {
             self.buffer[self.used..self.used + part.len()].copy_from_slice(part);
             self.used += part.len();
         }

@@ -106,7 +106,8 @@ pub(super) fn dataset_status(status: DatasetStatus) -> v1::DatasetStatus {
     }
 }
 
-fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
+/// Counts as they are sent.
+pub(crate) fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
     let DatasetStats { hits_mem, hits_ssd, hits_hdd, joined, origin, bypass, failed, .. } = stats;
     let DatasetStats { bytes_served, bytes_from_origin, origin_requests, evicted_pieces, .. } = stats;
     let DatasetStats { unkept_pieces, corrupt_pieces, prefetched, substituted, .. } = stats;

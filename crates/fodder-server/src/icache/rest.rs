@@ -1,7 +1,10 @@
 //! iCache's REST paths: `/statistic`, `/cache`, `/node`, `/cluster`, `/mjob`, with the field names its client reads.
 
 use super::{capacity_samples, job::JobTable, place};
-use crate::rest::{App, problem::Problem};
+use crate::{
+    cluster::{membership::Member, standing_of},
+    rest::{App, problem::Problem},
+};
 use axum::{
     Json,
     body::{Body, Bytes},
@@ -11,7 +14,7 @@ use axum::{
 };
 use fodder_core::{Dataset, engine::DatasetStatus};
 use fodder_policy::Policy;
-use futures::stream;
+use futures::{future::join_all, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::SystemTime};
@@ -119,37 +122,55 @@ pub(crate) async fn node(State(app): State<App>) -> Json<Value> {
     responses((status = 200, description = "nodes, and infomap from node to its information", content_type = "application/json")))]
 pub(crate) async fn cluster(State(app): State<App>) -> Json<Value> {
     let (node, info) = node_info(&app);
-    let mut infos = BTreeMap::from([(node, info.clone())]);
+    let mut infos = BTreeMap::from([(node, info)]);
     let members = app.info.state.cluster().map(|joined| joined.membership.members().borrow().clone());
-    for seen in members.iter().flat_map(|members| members.others()).filter(|seen| !seen.unreachable) {
-        let (host, port) = seen.member.address.rsplit_once(':').unwrap_or_default();
-        let mut other = info.clone();
-        other["node"] = json!(host);
-        other["uuid"] = json!(seen.member.id);
-        other["rpcport"] = json!(port.parse::<u16>().unwrap_or_default());
+    let others = members.iter().flat_map(|members| members.others()).filter(|seen| !seen.unreachable);
+    let told = others.map(|seen| async {
+        let Some(peering) = app.info.state.peering() else { return (&seen.member, 0) };
+        let standing = standing_of(peering, seen.member.id.0).await;
+        (&seen.member, standing.map_or(0, |standing| standing.rest_port))
+    });
+    for (member, rest_port) in join_all(told).await {
+        let (host, other) = member_info(member, rest_port);
         // iCache knows a node by its host; two on one host are told apart by the port.
-        let name = if infos.contains_key(host) { seen.member.address.clone() } else { host.to_owned() };
+        let name = if infos.contains_key(&host) { member.address.clone() } else { host };
         infos.insert(name, other);
     }
     let nodes: Vec<_> = infos.keys().collect();
     Json(json!({ "nodes": nodes, "infomap": infos }))
 }
 
+/// This node: as the others of its cluster know it, or by where its doors are.
 fn node_info(app: &App) -> (String, Value) {
     let addresses = &app.info.addresses;
+    if let Some(joined) = app.info.state.cluster() {
+        let members = joined.membership.members().borrow().clone();
+        return member_info(members.me(), addresses.rest.port().into());
+    }
     let node = addresses.rest.ip().to_string();
-    let info = json!({
+    let info = info(&node, "", addresses.rest.port().into(), addresses.grpc.port());
+    (node, info)
+}
+
+/// A member of the cluster by its host. Port 0 of its REST: it did not say.
+fn member_info(member: &Member, rest_port: u32) -> (String, Value) {
+    let (host, port) = member.address.rsplit_once(':').unwrap_or_default();
+    let info = info(host, &member.id.to_string(), rest_port, port.parse().unwrap_or_default());
+    (host.to_owned(), info)
+}
+
+fn info(node: &str, uuid: &str, rest_port: u32, rpc_port: u16) -> Value {
+    json!({
         "name": "fodder",
         "node": node,
-        "uuid": "",
-        "restport": addresses.rest.port(),
-        "rpcport": addresses.grpc.port(),
+        "uuid": uuid,
+        "restport": rest_port,
+        "rpcport": rpc_port,
         "gossipport": 0,
         "restadminport": 0,
         "multijob_support": true,
         "etcd_nodes": "",
-    });
-    (node, info)
+    })
 }
 
 /// The jobs that introduced themselves, by uuid.

@@ -25,8 +25,8 @@ const BACKLOG: i32 = 1024;
 pub(crate) enum Open {
     /// Whoever reaches it.
     ToAll,
-    /// Who shows a certificate.
-    ToTls,
+    /// Nodes that prove to be of the cluster.
+    ToNodes,
 }
 
 /// Listens at a TCP address; `flag` is what a person would change.
@@ -45,7 +45,11 @@ pub(crate) async fn tcp(address: SocketAddr, flag: &str, open: Open) -> Result<T
         _ => Error::Unavailable(format!("cannot listen at {address}: {error}; choose another with {flag} HOST:PORT")),
     })?;
     if !address.ip().is_loopback() && open == Open::ToAll {
-        tracing::warn!(%address, "anyone who can reach this address can read the datasets: there is no encryption and no login");
+        tracing::warn!(
+            %address,
+            "anyone who can reach this address can read the datasets, add any directory of this machine as one, drop what \
+             is cached and drain the node: there is no encryption and no login"
+        );
     }
     Ok(listener)
 }

@@ -1,13 +1,11 @@
 //! A connection of an asynchronous door: counted, closed when the node closes, given up when its client does not read.
 
-use super::Count;
-use crate::{
-    NodeInfo,
-    cluster::tls::{Caller, Vouched},
-};
+use super::{Caller, Count};
+use crate::{NodeInfo, cluster::tls::Vouched};
 use std::{
     future::Future,
     io::{self, ErrorKind, IoSlice},
+    net::SocketAddr,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll, ready},
@@ -35,11 +33,12 @@ pub(crate) enum Raw {
 }
 
 impl Raw {
-    /// Where it comes from, for the log.
-    pub(super) fn peer(&self) -> Option<String> {
+    /// Where it comes from, if it came over a network.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.to_string()),
-            Self::Unix(_) | Self::Tls(..) => None,
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Tls(stream, _) => stream.get_ref().0.peer_addr().ok(),
+            Self::Unix(_) => None,
         }
     }
 }
@@ -229,10 +228,7 @@ impl Connected for Stream {
     type ConnectInfo = Caller;
 
     fn connect_info(&self) -> Caller {
-        match &self.raw {
-            Raw::Tls(_, vouched) => Caller(Some(Arc::clone(vouched))),
-            Raw::Tcp(_) | Raw::Unix(_) => Caller(None),
-        }
+        Caller::of(&self.raw)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cluster::{self, membership::ClusterStatus};
 use axum::{
     Json,
     extract::{Query, State, rejection::QueryRejection},
+    http::StatusCode,
 };
 use fodder_api::v1;
 use serde::Deserialize;
@@ -28,11 +29,18 @@ pub(super) async fn cluster(State(app): State<App>) -> Json<ClusterStatus> {
 
 /// Reads the configuration again: adds and removes datasets as it says, and tells what a restart is needed for.
 #[utoipa::path(post, path = "/api/v1/reload", tag = "node", params(ReloadQuery),
-    responses((status = 200, body = describe::ReloadReply), (status = 400, body = super::ProblemBody)))]
+    responses((status = 200, body = describe::ReloadReply), (status = 400, body = super::ProblemBody),
+        (status = 502, body = describe::ReloadReply, description = "Some node did not: it is there with its error")))]
 pub(super) async fn reload(
     State(app): State<App>,
     query: Result<Query<ReloadQuery>, QueryRejection>,
-) -> Result<Json<v1::ReloadReply>, Problem> {
+) -> Result<(StatusCode, Json<v1::ReloadReply>), Problem> {
     let Query(ReloadQuery { cluster }) = query?;
-    Ok(Json(cluster::reload(&app.info, cluster).await))
+    let reply = cluster::reload(&app.info, cluster).await;
+    Ok((by_all(reply.nodes.iter().map(|node| &node.error)), Json(reply)))
+}
+
+/// How to answer for several nodes, by what went wrong at each.
+pub(super) fn by_all<'a>(mut errors: impl Iterator<Item = &'a String>) -> StatusCode {
+    if errors.all(String::is_empty) { StatusCode::OK } else { StatusCode::BAD_GATEWAY }
 }

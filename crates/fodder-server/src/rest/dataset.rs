@@ -1,6 +1,6 @@
 //! Datasets: listing, adding, removing, and what may be done to one as a whole.
 
-use super::{App, describe, problem::Problem};
+use super::{App, cluster::by_all, describe, problem::Problem};
 use crate::cluster;
 use axum::{
     Json,
@@ -93,15 +93,17 @@ pub(super) async fn refresh(
 #[utoipa::path(post, path = "/api/v1/datasets/{name}/evict", tag = "datasets",
     params(("name" = String, Path, description = "The dataset"), EvictQuery),
     responses((status = 200, body = describe::EvictReport), (status = 400, body = super::ProblemBody),
-        (status = 404, body = super::ProblemBody)))]
+        (status = 404, body = super::ProblemBody),
+        (status = 502, body = describe::EvictReport, description = "Some node did not: it is there with its error")))]
 pub(super) async fn evict(
     State(app): State<App>,
     name: Result<Path<String>, PathRejection>,
     query: Result<Query<EvictQuery>, QueryRejection>,
-) -> Result<Json<v1::EvictReply>, Problem> {
+) -> Result<(StatusCode, Json<v1::EvictReply>), Problem> {
     let (Query(EvictQuery { prefix, this_node }), Path(dataset)) = (query?, name?);
     let request = v1::EvictRequest { dataset, prefix, this_node };
-    Ok(Json(cluster::evict(&app.engine, &app.info, request).await?))
+    let reply = cluster::evict(&app.engine, &app.info, request).await?;
+    Ok((by_all(reply.nodes.iter().map(|node| &node.error)), Json(reply)))
 }
 
 /// Reads everything that is cached, compares it with its checksums, and answers when that is done.

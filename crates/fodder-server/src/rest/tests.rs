@@ -8,7 +8,11 @@ mod described;
 mod jobs;
 
 use super::*;
-use crate::testing::{Fixture, OBJECTS, content};
+use crate::{
+    cluster::{Token, Trust},
+    listener::Caller,
+    testing::{Fixture, OBJECTS, content},
+};
 use axum::http::{HeaderMap, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -190,4 +194,46 @@ fn every_error_has_its_status() {
         assert_eq!(response.status().as_u16(), status);
         assert_eq!(response.headers().contains_key(header::RETRY_AFTER), status == 503);
     }
+}
+
+#[tokio::test]
+async fn a_stranger_is_told_how_the_node_is_doing_and_nothing_else() {
+    let fixture = Fixture::new().await;
+    let ask = async |method: &str, path: &str, caller: Option<Caller>| {
+        let mut request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        // Whatever a request says about where it comes from does not count.
+        let headers = request.headers_mut();
+        headers.insert("x-forwarded-for", "127.0.0.1".parse().unwrap());
+        headers.insert("host", "127.0.0.1:18283".parse().unwrap());
+        if let Some(caller) = caller {
+            request.extensions_mut().insert(caller);
+        }
+        send(&fixture, request).await
+    };
+    let elsewhere = || Some(Caller::plain(false));
+    assert_eq!(ask("GET", "/api/v1/status", elsewhere()).await.status, StatusCode::OK, "of a node without a token");
+
+    let token = Token::new("a word that all of them know").unwrap();
+    fixture.info.state.secure(Trust::from(Some(token)));
+    fixture.info.state.set_ready();
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(ask("GET", path, elsewhere()).await.status, StatusCode::OK, "{path}");
+    }
+    let paths = routes().into_iter().map(|(path, _)| path.replace("{name}", "pets").replace("{id}", "0"));
+    let others = paths.filter(|path| !matches!(&path[..], "/healthz" | "/readyz" | "/metrics"));
+    for path in others.chain(["/no/such/path".into(), "//metrics".into(), "/metrics/".into()]) {
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            for stranger in [elsewhere(), None] {
+                let answer = ask(method, &path, stranger).await;
+                assert_eq!(
+                    (answer.status, answer.problem()),
+                    (StatusCode::FORBIDDEN, "denied".into()),
+                    "{method} {path}"
+                );
+            }
+        }
+    }
+    assert_eq!(ask("GET", "/api/v1/status", Some(Caller::plain(true))).await.status, StatusCode::OK);
+    assert_eq!(ask("GET", "/statistic", Some(Caller::plain(true))).await.status, StatusCode::OK);
+    assert_eq!(fixture.engine.datasets().len(), 1);
 }

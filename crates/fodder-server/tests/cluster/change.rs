@@ -1,7 +1,8 @@
 //! Nodes come and go: their share moves, from peers, and nothing else does.
 
 use crate::world::{One, World, introduce, until};
-use fodder_server::cluster::{Neighbour, Offer};
+use fodder_policy::Policy;
+use fodder_server::cluster::{Handover, Neighbour, Offer};
 use futures::future::join_all;
 
 const BYTES: usize = 128 << 10;
@@ -11,6 +12,10 @@ async fn fill(world: &World, nodes: &[&One]) {
     for one in nodes {
         world.read_all(one).await;
     }
+    owners_hold_theirs(world, nodes).await;
+}
+
+async fn owners_hold_theirs(world: &World, nodes: &[&One]) {
     for one in nodes {
         let owned = one.owned(world);
         let holds = |path: &&str| {
@@ -95,6 +100,69 @@ async fn one_that_drains_hands_over_what_it_alone_holds_and_may_go() {
         world.read_all(one).await;
     }
     assert_eq!(world.fetched().len(), 0, "nothing was fetched from the origin again");
+    join_all(nodes.into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_drains_counts_what_others_have_no_room_for_and_sends_none_of_it() {
+    let world = World::new(90, BYTES).await;
+    let nodes = [world.node(1, world.bytes() * 3 / 4).await, world.node(2, world.bytes() * 3 / 8).await];
+    introduce(&[&nodes[0], &nodes[1]]).await;
+    // Each reads only what it owns: none has a copy.
+    for one in &nodes {
+        for path in one.owned(&world) {
+            world.read(one, path).await;
+        }
+    }
+    owners_hold_theirs(&world, &[&nodes[0], &nodes[1]]).await;
+    world.fetched();
+
+    let mut members: Vec<Neighbour> = nodes.iter().map(|one| one.me.clone()).collect();
+    members[0].owns = false;
+    for one in &nodes {
+        one.meet(&members).await;
+    }
+    let (held, came) = (nodes[1].held(), nodes[1].dataset.stats().bytes_from_peers);
+    let handed = nodes[0].peering.hand_over_all(&nodes[0].engine).await;
+    let (more, came) = (nodes[1].held() - held, nodes[1].dataset.stats().bytes_from_peers - came);
+    assert_eq!((handed.taken, came), (more as u64, (more * BYTES) as u64), "{handed:?}");
+    assert!(handed.left >= 30, "{handed:?}");
+    assert_eq!(handed.without_room, handed.left, "{handed:?}");
+    assert_eq!(world.fetched().len(), 0, "nothing was fetched from the origin");
+    join_all(nodes.into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_drains_and_reaches_nobody_counts_all_that_it_holds() {
+    let world = World::new(30, BYTES).await;
+    let one = world.node(1, 1 << 30).await;
+    let other = Neighbour { id: 2, owns: false, answers: false, ..one.me.clone() };
+    one.meet(&[one.me.clone(), other.clone()]).await;
+    world.read_all(&one).await;
+    until("all of it to be kept", || one.held() == 30).await;
+    one.meet(&[Neighbour { owns: false, ..one.me.clone() }, other]).await;
+    let handed = one.peering.hand_over_all(&one.engine).await;
+    assert_eq!(handed, Handover { left: 30, ..Handover::default() });
+    one.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_drains_counts_what_others_have_kept_and_not_what_they_have_evicted_meanwhile() {
+    let world = World { policy: Policy::Lru, ..World::new(90, BYTES).await };
+    let nodes = [world.node(1, world.bytes() * 3 / 4).await, world.node(2, world.bytes() * 3 / 8).await];
+    introduce(&[&nodes[0], &nodes[1]]).await;
+    for path in nodes[0].owned(&world) {
+        world.read(&nodes[0], path).await;
+    }
+    owners_hold_theirs(&world, &[&nodes[0]]).await;
+    let mut members: Vec<Neighbour> = nodes.iter().map(|one| one.me.clone()).collect();
+    members[0].owns = false;
+    for one in &nodes {
+        one.meet(&members).await;
+    }
+    let handed = nodes[0].peering.hand_over_all(&nodes[0].engine).await;
+    assert_eq!(handed.taken, nodes[1].held() as u64, "{handed:?}");
+    assert!(handed.taken > 0 && handed.left > 0, "{handed:?}");
     join_all(nodes.into_iter().map(One::end)).await;
 }
 

@@ -7,7 +7,7 @@ use fodder_api::{
     client::{Client, Job},
     v1,
 };
-use fodder_core::job::{Audit, JobId, Order, Start};
+use fodder_core::job::{Audit, BatchRequest, Introduction, JobId, Order, Start};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 
@@ -229,6 +229,40 @@ async fn whoever_asks_a_node_for_jobs_hears_of_those_at_other_nodes() {
         assert!(tokio::time::Instant::now() < deadline, "nobody was asked");
     };
     assert_eq!((jobs.len(), jobs[0].name.as_str(), jobs[0].consumed), (1, "train", ITEMS as u32));
+    join_all(nodes.into_iter().map(One::end)).await;
+    late.end().await;
+}
+
+/// More ranks than one message between nodes has room for.
+const MANY: u32 = 8_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_know_of_a_job_is_heard_whole_though_it_is_longer_than_a_message() {
+    let world = World::new(ITEMS, BYTES).await;
+    let nodes = world.nodes(1, 1 << 30).await;
+    let jobs = nodes[0].dataset.jobs();
+    let introduction = Introduction { world: MANY, ..Introduction::new("train") };
+    let job = jobs.introduce(introduction.clone()).unwrap();
+    for rank in 0..MANY {
+        jobs.begin(job, rank, 0, ORDER).unwrap();
+    }
+    // What is told last.
+    jobs.begin(job, 0, 1, ORDER).unwrap();
+    jobs.next_batch(BatchRequest { job, epoch: 1, rank: 0, number: 0, count: 1 }).await.unwrap();
+    jobs.acknowledge(job, 1, 0, 0).unwrap();
+    jobs.introduce(Introduction::new("z, which comes behind it")).unwrap();
+    let known = jobs.audit(job, 1).unwrap();
+    assert_eq!(known.consumed, 1);
+
+    // The other has not heard of this one, and so tells it nothing by itself.
+    let late = world.node(77, 1 << 30).await;
+    late.meet(&[nodes[0].me.clone(), late.me.clone()]).await;
+    let client = Client::connect(&late.me.address.parse::<Address>().unwrap()).await.unwrap();
+    let named = v1::IntroduceRequest { dataset: NAME.into(), name: "train".into(), world: MANY, ..Default::default() };
+    client.introduce(named).await.unwrap();
+    let there = late.dataset.jobs();
+    assert_eq!(there.audit(there.find("train").unwrap(), 1).unwrap(), known);
+    assert_eq!(client.list_jobs(Some(NAME)).await.unwrap().len(), 2);
     join_all(nodes.into_iter().map(One::end)).await;
     late.end().await;
 }

@@ -1,7 +1,7 @@
 //! What peers can do wrong: every read is right all the same, and a liar is left alone.
 
 use crate::world::{One, PATIENT, World};
-use fodder_api::frames::{Hello, HelloReply, Kind, PartHead, ReplyHead, Request, RequestHead, checksum};
+use fodder_api::frames::{Give, Hello, HelloReply, Kind, PartHead, ReplyHead, Request, RequestHead, checksum};
 use fodder_server::cluster::{Neighbour, Patience};
 use std::{
     io::{Read, Write},
@@ -27,18 +27,26 @@ pub(crate) type Act = fn(&mut TcpStream, u32, u64, u64);
 
 /// A peer that owns everything and behaves like this. It lives until the test's process ends.
 pub(crate) fn peer(version: u16, act: Act) -> Neighbour {
+    peer_told(version, move |stream, request, give| act(stream, request, give.offset, give.offset + give.length))
+}
+
+/// The same, for one that looks at what it is asked.
+pub(crate) fn peer_told(
+    version: u16,
+    act: impl Fn(&mut TcpStream, u32, &Give<'_>) + Clone + Send + 'static,
+) -> Neighbour {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
+            let (mut stream, act) = (stream.unwrap(), act.clone());
             thread::spawn(move || talk(&mut stream, version, act));
         }
     });
     Neighbour { id: 9, address, zone: String::new(), capacity_bytes: 1 << 60, owns: true, answers: true }
 }
 
-fn talk(stream: &mut TcpStream, version: u16, act: Act) -> Option<()> {
+fn talk(stream: &mut TcpStream, version: u16, act: impl Fn(&mut TcpStream, u32, &Give<'_>)) -> Option<()> {
     let mut hello = [0; Hello::BYTES];
     stream.read_exact(&mut hello).ok()?;
     stream.write_all(&HelloReply { version, newest: version }.encode()).ok()?;
@@ -50,12 +58,25 @@ fn talk(stream: &mut TcpStream, version: u16, act: Act) -> Option<()> {
         stream.read_exact(&mut body).ok()?;
         match Request::decode(head.op, &body).unwrap() {
             Request::Give(give) if give.at_hand && version < 7 => panic!("asked for what is at hand"),
-            Request::Give(give) => act(stream, head.request, give.offset, give.offset + give.length),
-            Request::Tell { .. } => act(stream, head.request, 0, 0),
+            Request::Give(give) => act(stream, head.request, &give),
+            Request::Tell { .. } => act(stream, head.request, &NOTHING),
             _ => panic!("asked something else"),
         }
     }
 }
+
+/// Stands for what is asked in words.
+const NOTHING: Give<'_> = Give {
+    dataset: "",
+    path: "",
+    key: [0; 16],
+    offset: 0,
+    length: 0,
+    only_held: false,
+    stand_in: false,
+    at_hand: false,
+    again: false,
+};
 
 pub(crate) fn send(stream: &mut TcpStream, request: u32, part: PartHead, bytes: &[u8]) {
     let head = ReplyHead::new(Kind::Part, request, PartHead::BYTES + bytes.len());

@@ -9,6 +9,7 @@ mod job;
 mod liar;
 mod list;
 mod older;
+mod rot;
 mod score;
 mod settle;
 mod share;

@@ -132,6 +132,7 @@ async fn a_former_node_is_answered_as_it_asks_on_one_connection() {
             only_held: true,
             stand_in,
             at_hand: false,
+            again: false,
         };
         let mut got = Vec::new();
         for number in 1..4 {

@@ -5,7 +5,7 @@ use fodder_core::engine::{
     Source,
     peer::{Peers, Role},
 };
-use fodder_server::cluster::{Neighbour, Peering, Trust};
+use fodder_server::cluster::{Neighbour, Peering, Token, Trust};
 use futures::future::join_all;
 
 const BYTES: usize = 64 << 10;
@@ -115,4 +115,25 @@ async fn an_owner_that_does_not_know_yet_that_it_is_one_is_asked_again() {
         world.fetched();
     }
     panic!("the owner was never asked again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_listens_and_has_not_joined_yet_is_no_liar_and_is_asked_again_soon() {
+    for token in [None, Some("the word that all of them know")] {
+        let trust = || Trust::from(token.map(|token| Token::new(token).unwrap()));
+        let world = World::new(20, BYTES).await;
+        let one = world.node_trusting(1, 1 << 30, trust(), PATIENT).await;
+        let starts = world.starting(2, 1 << 30, trust(), PATIENT).await;
+        // It was there a moment ago, with all that it owns.
+        let members = [Neighbour { owns: false, ..one.me.clone() }, starts.me.clone()];
+        one.meet(&members).await;
+        starts.meet(&members).await;
+        assert_eq!(world.read(&one, "0000.jpg").await, Source::Origin);
+        let status = &one.peering.status()[0];
+        assert_eq!((status.breaker, status.failed), ("closed", 0), "{status:?}");
+        assert!(status.refused > 0, "it was asked");
+        starts.share();
+        assert_eq!(world.read(&one, "0001.jpg").await, Source::Peer);
+        join_all([one, starts].map(One::end)).await;
+    }
 }

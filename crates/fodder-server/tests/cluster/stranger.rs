@@ -44,8 +44,9 @@ async fn a_client_without_the_token_is_denied() {
     let one = world.node_with(1, 1 << 30, Some(TOKEN), crate::world::PATIENT).await;
     let object = one.dataset.snapshot().lookup("0000.jpg").unwrap();
     let key = one.dataset.objects().key(object).0;
-    let (only_held, stand_in, at_hand) = (false, true, false);
-    let give = Give { dataset: NAME, path: "0000.jpg", key, offset: 0, length: 100, only_held, stand_in, at_hand };
+    let (only_held, stand_in, at_hand, again) = (false, true, false, false);
+    let give =
+        Give { dataset: NAME, path: "0000.jpg", key, offset: 0, length: 100, only_held, stand_in, at_hand, again };
     let address = one.me.address.clone();
     tokio::task::spawn_blocking(move || {
         let proof = [0; 32];

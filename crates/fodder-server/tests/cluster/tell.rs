@@ -1,16 +1,25 @@
 //! Nodes ask each other in words: within deadlines, only those who know how, and nobody believes nonsense.
 
 use crate::{
-    liar::{Act, SHORT, alone_with, peer, say},
-    world::{PATIENT, World, introduce},
+    liar::{Act, SHORT, alone_with, peer, peer_told, say},
+    world::{PATIENT, World, introduce, until},
 };
 use fodder_api::{
     frames::{Kind, ReplyHead},
-    v1::{PeerMessage, StandingQuestion, peer_message, peer_reply},
+    v1::{PeerMessage, PeerReply, Standing, StandingQuestion, peer_message, peer_reply},
 };
-use fodder_server::cluster::Failure;
+use fodder_server::cluster::{Failure, Patience};
 use futures::future::join_all;
-use std::{io::Write, thread, time::Duration};
+use prost::Message;
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
 
 const BYTES: usize = 64 << 10;
 const TOKEN: &str = "the word that all of them know";
@@ -103,4 +112,36 @@ async fn whatever_a_node_answers_it_costs_bounded_time() {
         assert_ne!(one.peering.status()[0].breaker, "closed", "a node that {what}");
         one.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_do_not_wait_behind_bytes_whose_owner_waits_for_its_origin() {
+    let world = World::new(40, BYTES).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let owner = peer_told(5, move |stream, request, give| {
+        if give.dataset.is_empty() {
+            let reply = PeerReply { reply: Some(peer_reply::Reply::Standing(Standing::default())) }.encode_to_vec();
+            let head = ReplyHead::new(Kind::Told, request, reply.len());
+            let _ = stream.write_all(&[&head.encode()[..], &reply].concat());
+            return;
+        }
+        counted.fetch_add(1, SeqCst);
+        loop {
+            say(stream, request, Kind::Coming);
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let one = alone_with(&world, owner, Patience { coming: Duration::from_secs(20), ..PATIENT }).await;
+    let reads = join_all(world.objects.keys().map(|path| world.read(&one, path)));
+    let told = async {
+        until("as many reads as one node may be asked at a time", || asked.load(SeqCst) >= 16).await;
+        one.peering.tell_all(&question()).await.remove(0).answer
+    };
+    let told = tokio::select! {
+        told = told => told,
+        _ = reads => panic!("they wait for ever"),
+    };
+    assert!(told.is_ok(), "{told:?}");
+    one.end().await;
 }

@@ -112,6 +112,21 @@ async fn a_list_and_a_bound_are_for_all_nodes_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_no_objects_are_a_cluster_says_so_and_an_empty_list_is_done() {
+    let world = World::new(0, BYTES).await;
+    let nodes = world.nodes(2, 1 << 20).await;
+    let refused = client(&nodes[0]).await.warm(everything()).await;
+    assert!(matches!(&refused, Err(fodder_api::Error::NotFound(text)) if text.contains("has no files")), "{refused:?}");
+    let mut stream = client(&nodes[0]).await.warm_listed(everything(), Vec::new()).await.unwrap();
+    let mut last = None;
+    while let Some(progress) = stream.next().await.unwrap() {
+        last = Some(progress);
+    }
+    assert!(last.unwrap().complete);
+    join_all(nodes.into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_share_of_a_node_that_goes_meanwhile_is_brought_in_by_the_others() {
     let world = World::new(90, BYTES).await;
     let nodes = world.nodes(3, world.bytes()).await;

@@ -16,6 +16,7 @@ use fodder_server::{
 };
 use std::{
     collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -49,7 +50,7 @@ pub(crate) struct One {
     pub(crate) peering: Arc<Peering>,
     pub(crate) me: Neighbour,
     node: Option<Node>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl World {
@@ -80,6 +81,13 @@ impl World {
     }
 
     pub(crate) async fn node_trusting(&self, id: u128, quota_bytes: u64, trust: Trust, patience: Patience) -> One {
+        let one = self.starting(id, quota_bytes, trust, patience).await;
+        one.share();
+        one
+    }
+
+    /// A node that listens and has not joined yet.
+    pub(crate) async fn starting(&self, id: u128, quota_bytes: u64, trust: Trust, patience: Patience) -> One {
         let dir = tempfile::tempdir().unwrap();
         let tier = TierConfig { path: dir.path().join("tier"), medium: Medium::Ssd, quota_bytes };
         let config = EngineConfig { cache_dir: dir.path().to_owned(), tiers: vec![tier], ..EngineConfig::default() };
@@ -89,12 +97,8 @@ impl World {
         let dataset = engine.add_dataset(config).await.unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
         let doors = NodeConfig { rest: any, grpc: any, ..NodeConfig::default() };
-        let node = match trust.tls.clone() {
-            None => Node::start(doors, Arc::clone(&engine)).await.unwrap(),
-            Some(tls) => Node::start_secure(doors, Arc::clone(&engine), tls).await.unwrap(),
-        };
+        let node = Node::start_secure(doors, Arc::clone(&engine), trust.clone()).await.unwrap();
         let peering = Peering::new(id, self.replicas, trust, patience);
-        node.info().state.share(Arc::clone(&peering));
         engine.join(Arc::clone(&peering) as _);
         tokio::spawn(Arc::clone(&peering).spread_jobs(Arc::downgrade(&engine)));
         tokio::spawn(Arc::clone(&peering).spread_reports(Arc::downgrade(&engine)));
@@ -107,7 +111,7 @@ impl World {
             owns: true,
             answers: true,
         };
-        One { engine, dataset, peering, me, node: Some(node), _dir: dir }
+        One { engine, dataset, peering, me, node: Some(node), dir }
     }
 
     /// So many nodes that know each other, called at random.
@@ -153,6 +157,12 @@ impl World {
 }
 
 impl One {
+    /// From now on others are answered as nodes are.
+    pub(crate) fn share(&self) {
+        let node = self.node.as_ref().expect("it lives");
+        node.info().state.share(Arc::clone(&self.peering));
+    }
+
     /// Paths that this node owns among the members it was told of.
     pub(crate) fn owned<'a>(&self, world: &'a World) -> Vec<&'a str> {
         let (snapshot, objects) = (self.dataset.snapshot(), self.dataset.objects());
@@ -178,6 +188,11 @@ impl One {
         snapshot.objects().filter(|object| self.dataset.residence(*object).whole.is_some()).count()
     }
 
+    /// Its cache files, whatever they are called.
+    pub(crate) fn cache_files(&self) -> Vec<PathBuf> {
+        files_below(&self.dir.path().join("tier/data"))
+    }
+
     /// Ends without a word to anybody.
     pub(crate) fn die(&mut self) {
         self.node = None;
@@ -189,6 +204,11 @@ impl One {
         }
         self.engine.shutdown().await;
     }
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 /// Tells each node of all.

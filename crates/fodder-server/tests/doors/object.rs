@@ -1,6 +1,6 @@
 //! Directories and versions of objects, as a mount asks for them.
 
-use crate::setup::{Bench, NAME, blocking, bytes};
+use crate::setup::{Bench, NAME, blocking, bytes, dataset};
 use fodder_api::{
     Error, Source,
     frames::{Batch, FrameClient, ObjectId},
@@ -40,6 +40,36 @@ async fn a_directory_is_listed_in_pages_and_goes_on_after_its_snapshot_is_gone()
         assert_eq!(new.iter().next().unwrap().object.unwrap().size, 3);
         assert!(client.lookup(handle, "cat").unwrap().iter().next().unwrap().object.is_none());
         assert!(matches!(client.lookup(handle, "dog"), Err(Error::NotFound(_))));
+    })
+    .await;
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_of_long_names_is_listed_in_pages_as_large_as_a_frame() {
+    let mut bench = Bench::start().await;
+    let long = bench.dir.path().join("origin/long");
+    std::fs::create_dir(&long).unwrap();
+    let mut names: Vec<String> = (0..5000).map(|number| format!("{number:04}-{}", "part".repeat(50))).collect();
+    names.iter().for_each(|name| drop(std::fs::File::create(long.join(name)).unwrap()));
+    bench.engine.dataset(NAME).unwrap().refresh().await.unwrap();
+    let address = bench.unix();
+    blocking(move || {
+        let mut client = FrameClient::connect(&address).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        let (mut place, mut pages) = ((0, String::new()), 0);
+        loop {
+            let page = client.list(handle, "long", None, (place.0, &place.1), 4096).unwrap();
+            pages += 1;
+            for entry in page.iter() {
+                assert_eq!(names.remove(0), entry.name);
+                place = (entry.next, entry.name.to_owned());
+            }
+            if page.end {
+                break;
+            }
+        }
+        assert!(names.is_empty() && pages == 2, "{} names are missing after {pages} pages", names.len());
     })
     .await;
     bench.stop().await;
@@ -157,8 +187,11 @@ async fn a_range_is_read_from_a_file_that_is_shown_unless_it_changed_meanwhile()
         assert!(!client.read_shown(handle, object, 10, 7, &mut buffer).unwrap(), "it is not cached");
         let mut batch = Batch::new();
         client.read_object(handle, object, (0, 0), 7, &mut batch).unwrap();
-        // The node waits until it is on its shelf.
-        assert!(client.read_shown(handle, object, 10, 7, &mut buffer).unwrap());
+        // The node waits until it is on its shelf, though not for long: a busy disk may need several times that.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !client.read_shown(handle, object, 10, 7, &mut buffer).unwrap() {
+            assert!(std::time::Instant::now() < deadline, "it never comes to its shelf");
+        }
         assert!(buffer == wanted[10..1010]);
         let past = client.read_shown(handle, object, wanted.len() as u64 - 1, 7, &mut buffer);
         assert!(matches!(past, Err(Error::Invalid(_))), "{past:?}");
@@ -189,5 +222,31 @@ async fn a_range_is_read_from_a_file_that_is_shown_unless_it_changed_meanwhile()
     dataset.evict("bee").await.unwrap();
     assert!(!dataset.viewed(&view));
     assert!(dataset.view(slot, &(0..100)).await.is_none());
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dataset_that_was_removed_and_added_again_is_opened_anew() {
+    let mut bench = Bench::start().await;
+    let address = bench.unix();
+    let (mut client, old) = blocking(move || {
+        let mut client = FrameClient::connect(&address).unwrap();
+        let old = client.open(NAME, None).unwrap().handle;
+        client.lookup(old, "bee").unwrap();
+        (client, old)
+    })
+    .await;
+    bench.engine.remove_dataset(NAME).await.unwrap();
+    bench.engine.add_dataset(dataset(NAME, &bench.dir.path().join("origin"))).await.unwrap();
+    blocking(move || {
+        for _ in 0..2 {
+            assert!(matches!(client.lookup(old, "bee"), Err(Error::Closed(_))));
+        }
+        let new = client.open(NAME, None).unwrap().handle;
+        client.lookup(new, "bee").unwrap();
+        client.close(old).unwrap();
+        assert!(matches!(client.lookup(old, "bee"), Err(Error::NotFound(_))));
+    })
+    .await;
     bench.stop().await;
 }

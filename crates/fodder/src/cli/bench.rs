@@ -16,14 +16,20 @@ Reads go through the page cache, as a training job's do. With --against the two 
 times in the same run, so that what else happens on the machine happens to both; the ratio is the first one's
 speed over the second one's: of bytes, or of files with --small.
 
-JSON: gbps, ops_per_s, p50_us, p95_us, p99_us, max_us under `dir` and `against`, and `ratio`.
+With --checksum every read is summed (CRC-32C) while it is measured, which takes time of its own, and what was
+read, of a million places at most, is compared afterwards with the right bytes: those at the origin of the dataset
+that is mounted there, unless --origin or --against says where they are.
+
+JSON: gbps, ops_per_s, p50_us, p95_us, p99_us, max_us under `dir` and `against`, and `ratio`; `checked_reads` and
+`checked_files` with --checksum, `missed` with --cached.
 
 Exit status: 0, or 1 for an error, bytes that differ (--checksum) or a miss (--cached).
 
 Examples:
   fodder bench read --dir /data --against /srv/imagenet --readers 8 --random
   fodder bench read --dir /data --small --cached --json
-  fodder bench read --dir /data --checksum --origin s3://bucket/imagenet";
+  fodder bench read --dir /data --checksum
+  fodder bench read --dir /other/mount --checksum --origin s3://bucket/imagenet";
 
 /// Read the files of a directory.
 #[derive(Debug, Clone, Args)]
@@ -50,22 +56,22 @@ pub struct BenchReadArgs {
     /// Read through a mapping of each file, as token files are often read.
     #[arg(long, conflicts_with = "small")]
     pub mmap: bool,
-    /// Fail if the node had to ask an origin meanwhile.
+    /// Fail if the node had to ask an origin or another node meanwhile. The directory has to be a mount of Fodder.
     #[arg(long)]
     pub cached: bool,
-    /// Compare the bytes of every file that was read with those in the other directory, or at the origin.
+    /// Compare the bytes that were read with those at the origin, or in the other directory.
     #[arg(long)]
     pub checksum: bool,
     /// A second directory with the same files, to compare with: a native one, or a peer's mount.
     #[arg(long, value_name = "DIR2")]
     pub against: Option<PathBuf>,
-    /// Where the data really lives, for --checksum.
+    /// Where the data really lives, for --checksum. Default: with --against there; else the origin of what is mounted.
     #[arg(long, value_name = "URI", requires = "checksum")]
     pub origin: Option<String>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Which node, for --cached.
+    /// Which node, for --cached and --checksum.
     #[command(flatten)]
     pub node: NodeArgs,
 }

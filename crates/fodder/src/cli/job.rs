@@ -145,7 +145,7 @@ Examples:
 pub struct JobArgs {
     /// The dataset.
     pub dataset: String,
-    /// The job's name, or its number of 16 hexadecimal digits.
+    /// The job's name, or its number of 16 hexadecimal digits: numbers are a node's own, names work at every node of a cluster.
     pub job: String,
     /// Which node.
     #[command(flatten)]
@@ -177,6 +177,9 @@ pub struct IntroduceArgs {
     /// How many ranks it has.
     #[arg(long, default_value_t = 1)]
     pub world: u32,
+    /// What becomes of the last few items of an epoch that ranks cannot share evenly. Every introduction of a job says the same.
+    #[arg(long, value_enum, default_value = "pad")]
+    pub uneven: UnevenArg,
     /// How much its scores count beside those of other jobs.
     #[arg(long, default_value_t = 1.0)]
     pub weight: f32,
@@ -189,6 +192,17 @@ pub struct IntroduceArgs {
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
+}
+
+/// How ranks share what cannot be shared evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UnevenArg {
+    /// Some get items of the beginning once more.
+    Pad,
+    /// The last few are left out.
+    Drop,
+    /// Some get one less than others.
+    Exact,
 }
 
 /// How a job is answered.

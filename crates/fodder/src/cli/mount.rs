@@ -1,7 +1,7 @@
 //! The flags of `fodder mount` and `fodder unmount`, and the command line that mount(8) uses.
 
 use super::{NodeArgs, serve};
-use clap::Args;
+use clap::{Args, ValueEnum, value_parser};
 use fodder_core::config::Quota;
 use fodder_fuse::Transport;
 use std::{path::PathBuf, time::Duration};
@@ -21,6 +21,15 @@ Examples:
 /etc/fstab, with /sbin/mount.fodder a link to this program:
   s3://bucket/imagenet /data fodder allow_other,refresh=10m,_netdev 0 0";
 
+/// Who has started the process that mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Starter {
+    /// A command that ends once it is mounted.
+    Leaves,
+    /// A node, without which there is nothing to show.
+    Stays,
+}
+
 /// Show a dataset as a directory.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = HELP)]
@@ -34,6 +43,9 @@ pub struct MountArgs {
     /// Stay in the foreground, and unmount on Ctrl-C. Default: go into the background once it is mounted.
     #[arg(long)]
     pub foreground: bool,
+    /// Somebody else than a person has started this process, and holds the other end of its standard input.
+    #[arg(long, hide = true, value_name = "WHO")]
+    pub starter: Option<Starter>,
     /// Let other users use it too.
     #[arg(long)]
     pub allow_other: bool,
@@ -43,6 +55,9 @@ pub struct MountArgs {
     /// How often to look for new, changed and removed files of an origin that is new to the node, such as `10m`.
     #[arg(long, value_name = "DURATION", value_parser = serve::parse_duration)]
     pub refresh: Option<Duration>,
+    /// Read a public bucket without credentials, if it is an origin.
+    #[arg(long)]
+    pub anonymous: bool,
     /// How long opens and reads wait for a node that is away.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = serve::parse_duration)]
     pub patience: Duration,
@@ -51,14 +66,15 @@ pub struct MountArgs {
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Tuning")]
     pub transport: Transport,
     /// Requests the kernel may have under way that nobody waits for.
-    #[arg(long, value_name = "N", default_value = "64", help_heading = "Tuning")]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = value_parser!(u16).range(1..), help_heading = "Tuning")]
     pub max_background: u16,
     /// From so many of them on the kernel begins no more.
-    #[arg(long, value_name = "N", default_value = "48", help_heading = "Tuning")]
+    #[arg(long, value_name = "N", default_value = "48", value_parser = value_parser!(u16).range(1..), help_heading = "Tuning")]
     pub congestion_threshold: u16,
-    /// How far the kernel reads ahead where it keeps what it reads.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = serve::parse_bytes, help_heading = "Tuning")]
-    pub read_ahead: u64,
+    /// How far the kernel reads ahead where it keeps what it reads. Default: 32KiB where it reads cache files itself (then only
+    /// mapped files that are not all there yet are meant), else 1MiB.
+    #[arg(long, value_name = "SIZE", value_parser = serve::parse_bytes, help_heading = "Tuning")]
+    pub read_ahead: Option<u64>,
     /// Cache files that are kept open from one open to the next. Default: three quarters of what the process may open
     /// (`ulimit -n`), at most 65,536.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
@@ -120,7 +136,9 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
     }
     let flag = name.replace('_', "-");
     match (flag.as_str(), value) {
-        ("allow-other" | "immutable" | "no-passthrough" | "foreground", None) => Ok(Some(format!("--{flag}"))),
+        ("allow-other" | "immutable" | "anonymous" | "no-passthrough" | "foreground", None) => {
+            Ok(Some(format!("--{flag}")))
+        }
         (
             "refresh"
             | "patience"
@@ -133,7 +151,8 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
             | "cache-dir"
             | "cache-size"
             | "log-level"
-            | "log-file",
+            | "log-file"
+            | "log-format",
             Some(value),
         ) => Ok(Some(format!("--{flag}={value}"))),
         _ => {
@@ -154,8 +173,8 @@ mod tests {
     fn a_line_of_fstab_becomes_a_command() {
         let args = helper(&["s3://b/x", "/data", "-s", "-o", "rw,allow_other,refresh=10m,_netdev,x-systemd.automount"]);
         assert_eq!(args.unwrap().join(" "), "mount --allow-other --refresh=10m -- s3://b/x /data");
-        let args = helper(&["imagenet", "/data", "-t", "fuse.fodder", "-o", "cache_dir=/mnt/a"]).unwrap();
-        assert_eq!(args.join(" "), "mount --cache-dir=/mnt/a -- imagenet /data");
+        let args = helper(&["imagenet", "/data", "-t", "fuse.fodder", "-o", "cache_dir=/mnt/a,anonymous"]).unwrap();
+        assert_eq!(args.join(" "), "mount --cache-dir=/mnt/a --anonymous -- imagenet /data");
     }
 
     #[test]

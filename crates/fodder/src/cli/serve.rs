@@ -127,7 +127,7 @@ pub struct ClusterArgs {
     /// Where it gossips, over UDP. Default: port 18282 where its gRPC listens.
     #[arg(long, value_name = "ADDR", env = "FODDER_GOSSIP", value_parser = parse_socket_addr, help_heading = "Cluster")]
     pub gossip: Option<SocketAddr>,
-    /// The file with the word that all nodes of the cluster share.
+    /// The file with the word that all nodes of the cluster share. Clients on other machines are then not answered.
     #[arg(long, value_name = "FILE", env = "FODDER_TOKEN_FILE", help_heading = "Cluster")]
     pub token_file: Option<PathBuf>,
     /// This node's certificate in PEM: other nodes are then talked to over TLS only. The files are read again when they

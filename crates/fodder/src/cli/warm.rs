@@ -13,8 +13,8 @@ has the last word: what it does not keep is not fetched, and told.
 At a node of a cluster all nodes warm: each brings in what it owns, and what a node that dies on the way
 owned is brought in by the others. --this-node brings everything to the one node, as its mount likes it.
 
-Exit status: 0 everything is in the cache, 1 an error, 2 something is missing (it was stopped, does not fit,
-was not kept, or could not be fetched).
+Exit status: 0 everything is in the cache, 1 an error (also of the command line), 2 something is missing (it was
+stopped, does not fit, was not kept, or could not be fetched).
 
 Examples:
   fodder warm imagenet                                everything
@@ -57,6 +57,9 @@ pub struct WarmArgs {
     /// Go on where an earlier run was stopped. The default.
     #[arg(long)]
     pub resume: bool,
+    /// Read a public bucket without credentials, if it is an origin.
+    #[arg(long)]
+    pub anonymous: bool,
     /// How large the cache is if a node must be started: `20GiB`, `500MB`.
     #[arg(long, value_name = "SIZE", help_heading = "Node")]
     pub cache_size: Option<Quota>,

@@ -5,16 +5,17 @@ mod files;
 mod histogram;
 mod reader;
 mod report;
+mod shown;
+mod sums;
 mod turns;
 
 use super::block_on;
-use crate::{
-    cli::{BenchCommand, BenchReadArgs, NodeArgs},
-    join,
-};
+use crate::cli::{BenchCommand, BenchReadArgs, NodeArgs};
 use anyhow::{Context, Result, bail};
+use checksum::Right;
 use files::Files;
 use report::Report;
+use shown::Shown;
 use std::process::ExitCode;
 use turns::Side;
 
@@ -24,20 +25,21 @@ pub(super) fn run(command: &BenchCommand) -> Result<ExitCode> {
 }
 
 fn read(args: &BenchReadArgs) -> Result<ExitCode> {
-    if args.checksum && args.against.is_none() && args.origin.is_none() {
-        bail!("--checksum compares with --against DIR2 or --origin URI: give one of them");
+    let files = Files::below(&args.dir)?;
+    let against = args.against.as_deref().map(Files::below).transpose()?;
+    if let Some(against) = &against {
+        warn_of_difference(&files, against);
     }
-    let mut sides = vec![Side::new(Files::below(&args.dir)?, args)];
-    if let Some(against) = &args.against {
-        sides.push(Side::new(Files::below(against)?, args));
-    }
-    let before = args.cached.then(|| misses(&args.node)).transpose()?;
+    let right = args.checksum.then(|| Right::find(&files, args)).transpose()?;
+    let shown = args.cached.then(|| Shown::by(&files).context("--cached asks the node of a mount")).transpose()?;
+    let mut sides: Vec<_> = [Some(files), against].into_iter().flatten().map(|files| Side::new(files, args)).collect();
+    let before = shown.as_ref().map(|shown| misses(shown, &args.node)).transpose()?;
     turns::take(&mut sides, args)?;
-    let missed = match before {
-        Some(before) => Some(misses(&args.node)?.saturating_sub(before)),
-        None => None,
+    let missed = match (shown, before) {
+        (Some(shown), Some(before)) => Some(misses(&shown, &args.node)?.saturating_sub(before)),
+        _ => None,
     };
-    let checked = if args.checksum { Some(checksum::compare(&sides[0], args)?) } else { None };
+    let checked = right.map(|right| checksum::compare(&sides[0], &right, args)).transpose()?;
     let report = Report::new(&sides, args, missed, checked);
     super::print(&if args.json { report.json()? } else { report.text() })?;
     match missed {
@@ -47,11 +49,19 @@ fn read(args: &BenchReadArgs) -> Result<ExitCode> {
     }
 }
 
-/// Reads of a node so far that its cache did not answer.
-fn misses(node: &NodeArgs) -> Result<u64> {
-    block_on(async {
-        let client = join::connect(node).await.context("--cached asks the node")?;
-        let stats = client.list_datasets().await?.into_iter().filter_map(|dataset| dataset.stats);
-        Ok(stats.map(|stats| stats.joined + stats.peer + stats.origin + stats.bypass + stats.failed).sum())
-    })
+/// Directories with different files are measured all the same, but their ratio says something else then.
+fn warn_of_difference(one: &Files, other: &Files) {
+    if let Some(first) = one.first_difference(other) {
+        let (one, other, first) = (one.root.display(), other.root.display(), first.display());
+        eprintln!(
+            "fodder: {one} and {other} have different files, {first} to begin with: the ratio compares different reads"
+        );
+    }
+}
+
+/// Reads of these datasets so far that the node's cache did not answer.
+fn misses(shown: &Shown, node: &NodeArgs) -> Result<u64> {
+    let datasets = block_on(shown.datasets(node)).context("--cached")?;
+    let stats = datasets.into_values().filter_map(|dataset| dataset.stats);
+    Ok(stats.map(|stats| stats.joined + stats.peer + stats.origin + stats.bypass + stats.failed).sum())
 }

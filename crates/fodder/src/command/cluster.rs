@@ -18,11 +18,15 @@ pub(super) async fn run(command: &ClusterCommand) -> Result<ExitCode> {
 
 /// `fodder drain`: ends with 0 once others have everything that only this node had.
 pub(super) async fn drain(node: &NodeArgs) -> Result<ExitCode> {
-    let done = join::connect(node).await?.drain().await?;
+    let node = join::connect(node).await?;
+    let done = node.drain().await?;
     let (ranges, bytes) = (done.taken, human(done.taken_bytes));
     println!("the node owns nothing now; the others have {ranges} ranges of what it holds, {bytes}");
     if done.left > 0 {
-        eprintln!("fodder: {} ranges were not taken and will be fetched from the origin again", done.left);
+        let members = node.members().await?;
+        let takes = |member: &v1::MemberStatus| member.id != members.me && member.state == "serving";
+        let why = if members.members.iter().any(takes) { "" } else { "no other node is there to take what it holds: " };
+        eprintln!("fodder: {why}{} ranges were not taken and will be fetched from the origin again", done.left);
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

@@ -44,6 +44,12 @@ async fn reload(cluster: bool, node: &NodeArgs) -> Result<ExitCode> {
     let reply = join::connect(node).await?.reload(cluster).await?;
     let mut code = ExitCode::SUCCESS;
     for node in &reply.nodes {
+        if !node.error.is_empty() {
+            super::print(&format!("{}: failed: {}\n", node.address, node.error))?;
+            eprintln!("fodder: {}: {}", node.address, node.error);
+            code = ExitCode::FAILURE;
+            continue;
+        }
         let mut text = format!("{}:", node.address);
         for (what, names) in
             [("added", &node.added), ("removed", &node.removed), ("needs a restart for", &node.needs_restart)]
@@ -52,14 +58,10 @@ async fn reload(cluster: bool, node: &NodeArgs) -> Result<ExitCode> {
                 text += &format!(" {what} {};", names.join(", "));
             }
         }
-        if text.ends_with(':') && node.error.is_empty() {
+        if text.ends_with(':') {
             text += " nothing has changed";
         }
-        super::print(&format!("{}\n", text.trim_end_matches([';', ':'])))?;
-        if !node.error.is_empty() {
-            eprintln!("fodder: {}: {}", node.address, node.error);
-            code = ExitCode::FAILURE;
-        }
+        super::print(&format!("{}\n", text.trim_end_matches(';')))?;
     }
     Ok(code)
 }

@@ -5,21 +5,33 @@ use crate::{
     join::{self, Wanted},
 };
 use anyhow::{Context, Result};
-use fodder_api::Target;
+use fodder_api::{Target, v1};
 use std::{
     io::{self, Write},
     ops::Range,
     process::ExitCode,
 };
 
-pub(super) async fn run(dataset: &str, item: &str, range: Range<u64>, node: &NodeArgs) -> Result<ExitCode> {
-    let (client, dataset) = join::open(dataset, node, &Wanted::default()).await?;
-    // On the wire a length of 0 means "to the end"; here it means that nothing was asked for.
-    if range.is_empty() {
-        client.stat(&dataset, None, target(item)).await?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let length = if range.end == u64::MAX { 0 } else { range.end - range.start };
+pub(super) async fn run(
+    dataset: &str,
+    item: &str,
+    range: Range<u64>,
+    anonymous: bool,
+    node: &NodeArgs,
+) -> Result<ExitCode> {
+    let (client, dataset) = join::open(dataset, node, &Wanted { anonymous, ..Wanted::default() }).await?;
+    // On the wire a length of 0 means "to the end", and any other is exact.
+    let length = match range.end {
+        u64::MAX => 0,
+        end => {
+            let bytes = bytes(&client.stat(&dataset, None, target(item)).await?);
+            if range.is_empty() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            // Who begins behind the end is told so by the node.
+            if range.start < bytes { end.min(bytes) - range.start } else { end - range.start }
+        }
+    };
     let mut chunks = client.read(&dataset, target(item), range.start, length).await?;
     let mut out = io::stdout().lock();
     while let Some((bytes, _)) = chunks.next().await? {
@@ -34,6 +46,12 @@ pub(super) async fn run(dataset: &str, item: &str, range: Range<u64>, node: &Nod
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The bytes of an item, or of an object.
+fn bytes(found: &v1::StatReply) -> u64 {
+    let object = || found.object.as_ref().map_or(0, |object| object.size_bytes);
+    found.item.as_ref().map_or_else(object, |item| item.size_bytes)
 }
 
 /// Digits are an id; anything else, and `./` before digits, is a path.

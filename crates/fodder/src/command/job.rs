@@ -3,7 +3,7 @@
 mod list;
 
 use crate::{
-    cli::{IntroduceArgs, JobArgs, JobCommand, ModeArg},
+    cli::{IntroduceArgs, JobArgs, JobCommand, ModeArg, UnevenArg},
     command::{jobs::audit_json, print},
     join,
 };
@@ -86,16 +86,21 @@ async fn introduce(args: IntroduceArgs) -> Result<ExitCode> {
             max_repeats: args.max_repeats,
         }),
     };
+    let uneven = match args.uneven {
+        UnevenArg::Pad => v1::Uneven::Pad,
+        UnevenArg::Drop => v1::Uneven::Drop,
+        UnevenArg::Exact => v1::Uneven::Exact,
+    };
     let lease_ms = args.lease.map_or(0, |lease| u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
     let request = v1::IntroduceRequest {
         dataset: args.dataset,
         name: args.name,
         mode: Some(mode.into()),
         world: args.world,
+        uneven: uneven.into(),
         weight: Some(args.weight),
         lease_ms,
         in_step: args.in_step,
-        ..Default::default()
     };
     let introduced = join::connect(&args.node).await?.introduce(request).await?;
     let job = JobId(introduced.job.id()).to_string();

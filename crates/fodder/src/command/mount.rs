@@ -1,31 +1,48 @@
 //! `fodder mount` and `fodder unmount`: datasets as directories.
 
 mod background;
+mod starter;
 
 use crate::{
-    cli::{LogArgs, MountArgs, NodeArgs, UnmountArgs},
+    cli::{LogArgs, MountArgs, NodeArgs, Starter, UnmountArgs},
     command::{block_on, print, print_line, with_flags},
     config::LogConfig,
     join::{self, Wanted},
     log,
     signal::Signals,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fodder_api::{Address, Client};
-use fodder_fuse::{Mount, MountOptions, Transport, point};
+use fodder_fuse::{
+    Mount, MountOptions, Transport,
+    point::{self, Entry},
+};
+use starter::Tie;
 use std::{
     fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// How often a mount looks whether somebody has unmounted it.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long directories that may be about to be removed are waited for.
+const TIDYING: Duration = Duration::from_secs(1);
+
 /// Unmounts.
 pub(super) fn unmount(args: &UnmountArgs) -> Result<ExitCode> {
     let gone = if args.lazy { point::detach_all(&args.dir)? } else { point::unmount(&args.dir)? };
+    // The directories of several datasets are made when they are mounted, and removed by the same process.
+    let dir = fs::canonicalize(&args.dir).unwrap_or_else(|_| args.dir.clone());
+    let made: Vec<_> = gone.iter().map(|mount| &mount.point).filter(|point| **point != dir).collect();
+    let deadline = Instant::now() + TIDYING;
+    while made.iter().any(|dir| dir.exists()) && Instant::now() < deadline {
+        thread::sleep(LOOK / 10);
+    }
     let lines: String = gone.iter().map(|mount| format!("unmounted {}\n", mount.point.display())).collect();
     print(&lines)
 }
@@ -36,62 +53,94 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
     point::check_fuse()?;
     if args.sources.len() == 1 {
         point::prepare(&args.dir)?;
+    } else if let Some(entry) = point::at(&fs::canonicalize(&args.dir).unwrap_or_default())?.filter(Entry::is_ours) {
+        let (source, dir) = (entry.source, args.dir.display());
+        bail!("{source} is already mounted on {dir}: `fodder unmount {dir}` first, or choose another directory");
     }
     if !args.foreground {
-        return background::run(args);
+        return background::run(args, log_args);
     }
+    fodder_core::allocator::share_arenas();
     log::start(&with_flags(LogConfig::default(), log_args))?;
     let node = NodeArgs { cache_size: args.cache_size, ..args.node.clone() };
-    let mounted = Mounted::new(&MountArgs { node, ..args.clone() })?;
-    for mount in &mounted.mounts {
-        if let Some(why) = mount.slower() {
-            tracing::warn!("{why}");
-            print_line(&format!("slower {why}"));
-        }
-        let way = match mount.transport() {
-            Transport::Ring => "io_uring",
-            Transport::Auto | Transport::Device => "/dev/fuse",
-        };
-        print_line(&format!("mounted {} over {way}", mount.path().display()));
-    }
-    print_line("ready");
-    block_on(async {
-        let mut signals = Signals::new()?;
-        let ended = async {
-            while !mounted.mounts.iter().all(Mount::has_ended) {
-                tokio::time::sleep(LOOK).await;
+    block_on(stay(&MountArgs { node, ..args.clone() }))
+}
+
+/// Mounts, and unmounts when it is told to: from its first moment on, since listing an origin may take long.
+async fn stay(args: &MountArgs) -> Result<ExitCode> {
+    let mut signals = Signals::with_hang_up()?;
+    let mut tie = Tie::new(args.starter).context("the pipe of whoever started the mount cannot be read")?;
+    let mut mounted = Mounted::default();
+    let mounting = tokio::select! {
+        outcome = mounted.add_all(args) => outcome.map(|()| None)?,
+        () = signals.first() => Some("told to end before everything is mounted"),
+        () = tie.gone() => Some("whoever asked for the mount is gone before everything is mounted"),
+    };
+    let why = match mounting {
+        Some(why) => why,
+        None => {
+            if args.starter == Some(Starter::Leaves) {
+                background::leave();
             }
-        };
-        tokio::select! {
-            () = signals.first() => tracing::info!("unmounting"),
-            () = ended => tracing::info!("unmounted by somebody else"),
+            let heard = mounted.announce();
+            tokio::select! {
+                () = signals.first() => "told to end",
+                () = mounted.ended() => "somebody else has unmounted",
+                () = tie.gone(), if args.starter == Some(Starter::Stays) => "the node is gone",
+                () = async {}, if args.starter.is_some() && heard.is_err() => "whoever asked for the mount is gone",
+            }
         }
-        Ok(())
-    })?;
+    };
+    tracing::info!("unmounting: {why}");
     mounted.unmount()?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Mounted datasets, and the directories that were made for them.
+#[derive(Default)]
 struct Mounted {
     mounts: Vec<Mount>,
     made: Vec<PathBuf>,
 }
 
 impl Mounted {
-    fn new(args: &MountArgs) -> Result<Self> {
-        let mut mounted = Self { mounts: Vec::new(), made: Vec::new() };
+    async fn add_all(&mut self, args: &MountArgs) -> Result<()> {
         for source in &args.sources {
             // The client is kept until the mount has connected, so that the node does not end in between.
-            let (_client, address, dataset) = block_on(open(source, args))?;
+            let (_client, address, dataset) = open(source, args).await?;
             let dir = match args.sources.len() {
                 1 => args.dir.clone(),
-                _ => mounted.directory(&args.dir, &dataset)?,
+                _ => self.directory(&args.dir, &dataset)?,
             };
             let mount = Mount::new(address, &dataset, &dir, &options(args), revive(source, args));
-            mounted.mounts.push(mount.with_context(|| format!("cannot mount {dataset}"))?);
+            self.mounts.push(mount.with_context(|| format!("cannot mount {dataset}"))?);
         }
-        Ok(mounted)
+        Ok(())
+    }
+
+    /// Tells whoever started this process what is mounted, and how.
+    fn announce(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        for mount in &self.mounts {
+            if let Some(why) = mount.slower() {
+                tracing::warn!("{why}");
+                writeln!(out, "slower {why}")?;
+            }
+            let way = match mount.transport() {
+                Transport::Ring => "io_uring",
+                Transport::Auto | Transport::Device => "/dev/fuse",
+            };
+            writeln!(out, "mounted {} over {way}", mount.path().display())?;
+        }
+        writeln!(out, "ready")?;
+        out.flush()
+    }
+
+    /// Waits until somebody has unmounted all of them.
+    async fn ended(&self) {
+        while !self.mounts.iter().all(Mount::has_ended) {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// The directory of one of several datasets.
@@ -100,7 +149,7 @@ impl Mounted {
         let dir = parent.join(dataset);
         match fs::create_dir(&dir) {
             Ok(()) => self.made.push(dir.clone()),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("cannot make {}", dir.display())),
         }
         Ok(dir)
@@ -138,13 +187,18 @@ async fn open(source: &str, args: &MountArgs) -> Result<(Client, Address, String
         "the node has no dataset {dataset:?}; it has: {}. An origin is written as a URI, or as a path that begins with / or ./",
         names.join(", ")
     );
+    if datasets.iter().any(|status| status.objects == 0 && status.config.as_ref().is_some_and(|c| c.name == dataset)) {
+        let empty = format!("{dataset} has no files: see whether its origin is spelled as it should be");
+        tracing::warn!("{empty}");
+        print_line(&format!("empty {empty}"));
+    }
     let address = Address::unix(addresses.socket)?;
     Ok((client, address, dataset))
 }
 
 /// How a dataset should be that the node does not have yet.
 fn wanted(args: &MountArgs) -> Wanted {
-    Wanted { refresh: args.refresh, ..Wanted::default() }
+    Wanted { refresh: args.refresh, anonymous: args.anonymous, ..Wanted::default() }
 }
 
 fn options(args: &MountArgs) -> MountOptions {
@@ -155,9 +209,10 @@ fn options(args: &MountArgs) -> MountOptions {
         transport: args.transport,
         max_background: args.max_background,
         congestion_threshold: args.congestion_threshold,
-        read_ahead_kb: u32::try_from(args.read_ahead >> 10).unwrap_or(u32::MAX),
+        read_ahead_kb: args.read_ahead.map(|bytes| u32::try_from(bytes >> 10).unwrap_or(u32::MAX)),
         patience: args.patience,
         open_files: args.open_files,
+        mounts: args.sources.len(),
         ..MountOptions::default()
     }
 }

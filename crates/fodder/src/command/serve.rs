@@ -21,7 +21,7 @@ use fodder_server::{
     cluster::{Patience, Peering, Trust},
 };
 use mount::Mounting;
-use run_time::{Memory, idle};
+use run_time::{Clients, Memory, idle};
 use std::{
     path::Path,
     process::ExitCode,
@@ -64,12 +64,9 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     };
     print_settings(&config);
     engine.expect(config.datasets.iter().chain(remembered.datasets()).map(|dataset| dataset.name.clone()));
-    let trust = if config.cluster.is_in_use() { config.cluster.trust()? } else { Trust::default() };
-    let node = match trust.tls.clone() {
-        None => Node::start(config.node.clone(), engine.clone()).await,
-        Some(tls) => Node::start_secure(config.node.clone(), engine.clone(), tls).await,
-    };
-    let node = node.context("cannot listen")?;
+    // Also of a node that joins nobody: whoever names a token or certificates does not want other machines to be answered.
+    let trust = config.cluster.trust()?;
+    let node = Node::start_secure(config.node.clone(), engine.clone(), trust.clone()).await.context("cannot listen")?;
     announce(&engine, &node);
     follow_certificates(&trust)?;
     join_cluster(&config, &engine, &node, trust).await?;
@@ -87,7 +84,7 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
         outcome = started => outcome,
         () = signals.first() => return end(node, &engine, signals).await,
     };
-    let mounting = match outcome {
+    let mut mounting = match outcome {
         Ok(mounting) => mounting,
         Err(error) => {
             end(node, &engine, signals).await?;
@@ -100,7 +97,10 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     node.info().state.reload_by(reload::by(args, config, Arc::clone(&engine), memory));
     tokio::select! {
         () = signals.first() => tracing::info!("draining; a second signal ends at once"),
-        () = idle(|| clients(&node), args.until_idle) => tracing::info!("no client left, ending"),
+        () = idle(|| clients(&node), || !engine.datasets().is_empty(), args.until_idle) => {
+            tracing::info!("no client left, ending");
+        }
+        () = watch(&mut mounting) => {}
     }
     if let Some(mounting) = mounting {
         mounting.end().await;
@@ -125,6 +125,9 @@ fn follow_certificates(trust: &Trust) -> Result<()> {
 
 /// Joins the cluster, if the node is to be in one, and shares what is cached with it.
 async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust: Trust) -> Result<()> {
+    if config.cluster.is_in_vain() {
+        tracing::warn!("the node is alone, whatever is set about its cluster: give --join HOSTS to find others");
+    }
     if !config.cluster.is_in_use() {
         return Ok(());
     }
@@ -157,6 +160,14 @@ async fn mount(engine: &Engine, node: &Node, dir: Option<&Path>) -> Result<Optio
     Mounting::start(dir, &datasets, socket).await.map(Some)
 }
 
+/// Looks after the mount for as long as the node serves.
+async fn watch(mounting: &mut Option<Mounting>) {
+    if let Some(mounting) = mounting {
+        mounting.watch().await;
+    }
+    std::future::pending().await
+}
+
 /// Drains and closes; a second signal ends the process at once.
 async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals) -> Result<ExitCode> {
     let drain = async {
@@ -176,9 +187,10 @@ async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals) -> Result<E
 }
 
 /// Connections that are open, at any door.
-fn clients(node: &Node) -> u64 {
-    let open = &node.info().state.connections;
-    [&open.rest, &open.grpc, &open.frames].iter().map(|count| count.load(Ordering::Relaxed)).sum()
+fn clients(node: &Node) -> Clients {
+    let all = &node.info().state.connections;
+    let open = [&all.rest, &all.grpc, &all.frames].iter().map(|count| count.load(Ordering::Relaxed)).sum();
+    Clients { open, ever: all.ever.load(Ordering::Relaxed) }
 }
 
 /// Opens what flags and file name, which must work, then what was added earlier, which may fail.

@@ -151,9 +151,7 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     let config = dataset.config.clone().unwrap_or_default();
     let stats = dataset.stats.unwrap_or_default();
     let percent = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
-    let hits = stats.hits_mem + stats.hits_ssd + stats.hits_hdd;
-    let ahead = stats.prefetched + stats.substituted;
-    let reads = hits + ahead + stats.joined + stats.peer + stats.origin + stats.bypass;
+    let reads = stats.reads();
     writeln!(text, "{}  {}", config.name, config.origin)?;
     writeln!(
         text,
@@ -175,17 +173,18 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     )?;
     writeln!(
         text,
-        "  reads   {reads}: {:.1} % hits ({} mem, {} ssd, {} hdd), {} joined, {} origin, {} bypass, {} failed",
-        percent(hits, reads),
+        "  reads   {reads}: {:.1} % hits ({} mem, {} ssd, {} hdd, {} fetched ahead), {} joined, {} origin, {} bypass, {} failed",
+        percent(stats.hits(), reads),
         stats.hits_mem,
         stats.hits_ssd,
         stats.hits_hdd,
+        stats.prefetched,
         stats.joined,
         stats.origin,
         stats.bypass,
         stats.failed
     )?;
-    if ahead > 0 || stats.fetched_ahead > 0 {
+    if stats.prefetched + stats.substituted + stats.fetched_ahead > 0 {
         let (fetched, prefetched, substituted) = (stats.fetched_ahead, stats.prefetched, stats.substituted);
         writeln!(text, "  ahead   {fetched} items fetched, {prefetched} reads of them; {substituted} substituted")?;
     }

@@ -193,6 +193,11 @@ fn contradictions_are_refused_with_what_to_do() {
         args.name = Some("no/slash".into());
     });
     assert!(name.contains("letters, digits"), "{name}");
+    let restless = with(&|args| {
+        args.origin = Some("/data".into());
+        args.refresh = Some(std::time::Duration::ZERO);
+    });
+    assert!(restless.contains("(--refresh) must not be 0"), "{restless}");
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl Source for ThroughNode {
         let ours = datasets.into_iter().find(|dataset| dataset.config.as_ref().is_some_and(|c| c.name == self.dataset));
         let stats: DatasetStats = ours.and_then(|dataset| dataset.stats).context("the node forgot its dataset")?;
         Ok(Epoch {
-            hits: stats.hits_mem + stats.hits_ssd + stats.hits_hdd,
+            hits: stats.hits(),
             joined: stats.joined,
             origin: stats.origin,
             bypass: stats.bypass,

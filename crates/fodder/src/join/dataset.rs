@@ -74,6 +74,7 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
     for name in names {
         let dataset = DatasetConfig { quota, ..wanted.config(name, origin.clone()) };
         config::check_name(&dataset.name)?;
+        dataset.check_interval()?;
         match client.add_dataset(to_wire(&dataset)).await {
             Ok(_) => return Ok((client, dataset.name)),
             // Another who started at the same moment may have added it.

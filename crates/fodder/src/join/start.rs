@@ -5,7 +5,8 @@ use crate::{cli::NodeArgs, command::EXIT_HELD};
 use anyhow::{Context, Result, bail};
 use fodder_api::Client;
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{DirBuilder, File},
+    io::{Read, Seek},
     os::unix::{fs::DirBuilderExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -55,7 +56,8 @@ pub async fn join_or_start(args: &NodeArgs) -> Result<Client> {
 /// A node that this process started. It outlives this process.
 struct Started {
     child: Child,
-    complaint: PathBuf,
+    /// What it says when it cannot start: in memory, since the disk may be full.
+    complaint: File,
 }
 
 impl Started {
@@ -65,8 +67,8 @@ impl Started {
             .mode(0o700)
             .create(dir)
             .with_context(|| format!("cannot make the cache directory {}", dir.display()))?;
-        let complaint = dir.join(format!("start-{}.err", std::process::id()));
-        let stderr = File::create(&complaint).with_context(|| format!("cannot write {}", complaint.display()))?;
+        let complaint = rustix::fs::memfd_create("fodder-start", rustix::fs::MemfdFlags::CLOEXEC);
+        let complaint = File::from(complaint.context("no memory for what a node says")?);
         let program = std::env::current_exe().context("cannot find this program, to start a node with it")?;
         let child = Command::new(program)
             .args(["serve", "--until-idle", "--rest", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cache-dir"])
@@ -76,7 +78,7 @@ impl Started {
             .args(args.cache_size.iter().flat_map(|size| ["--cache-size".to_owned(), size.to_string()]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(stderr)
+            .stderr(complaint.try_clone().context("cannot start a node")?)
             // A group of its own, so that Ctrl-C in this terminal is not meant for it.
             .process_group(0)
             .spawn()
@@ -90,16 +92,12 @@ impl Started {
             None => Ok(false),
             Some(status) if status.success() || status.code() == Some(EXIT_HELD.into()) => Ok(true),
             Some(_) => {
-                let said = fs::read_to_string(&self.complaint).unwrap_or_default();
+                let mut said = String::new();
+                // Whoever wrote it left it at its end.
+                let _ = self.complaint.rewind().and_then(|()| self.complaint.read_to_string(&mut said));
                 bail!("cannot start a node: {}", said.trim().trim_start_matches("fodder: "))
             }
         }
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.complaint);
     }
 }
 

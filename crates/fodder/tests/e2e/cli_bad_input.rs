@@ -66,7 +66,9 @@ fn a_wrong_flag_says_how_to_write_it() {
         (&["completions", "basic"], "bash"),
         (&["status", "--log-level", "shout=loud"], "log level"),
     ] {
-        let said = run(fodder().args(args)).bad();
+        let ended = run(fodder().args(args));
+        assert_eq!(ended.code, 1, "{args:?}");
+        let said = ended.bad();
         assert!(said.contains(expected), "{args:?}: {said}");
     }
 }

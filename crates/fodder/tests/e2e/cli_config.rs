@@ -77,4 +77,5 @@ fn completions_and_help_are_there() {
     }
     let help = run(fodder().arg("--help")).good().text();
     assert!(help.contains("Examples:") && help.contains("fodder serve ./data"), "{help}");
+    assert!(run(fodder().arg("--version")).good().text().starts_with("fodder "));
 }

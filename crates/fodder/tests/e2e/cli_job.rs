@@ -57,6 +57,13 @@ fn a_job_can_be_led_through_its_life_by_hand() {
         let begun = told(say(&["begin", "pets", "resnet", "--epoch", "1", "--rank", rank, "--ids", &order]));
         assert_eq!(begun["items"], 2, "three for two ranks, and one of them once more");
     }
+    told(say(&["introduce", "pets", "exact", "--world", "2", "--uneven", "exact"]));
+    let shares = ["0", "1"].map(|rank| {
+        told(say(&["begin", "pets", "exact", "--epoch", "0", "--rank", rank, "--ids", &order]))["items"].clone()
+    });
+    assert_eq!(shares, [json!(2), json!(1)], "three for two ranks, and nothing twice");
+    told(say(&["leave", "pets", "exact"]));
+    assert!(say(&["renew", "pets", "0123456789abcdef"]).bad().contains("numbers are a node's own"));
     let left = told(say(&["leave", "pets", "resnet"]));
     assert_eq!((&left["planned"], &left["exact"]), (&json!(3), &json!(false)));
     assert!(say(&["leave", "pets", "resnet"]).bad().contains("introduce it first"));

@@ -40,6 +40,16 @@ fn a_node_until_idle_stays_while_it_is_used_and_then_ends_with_0() {
 }
 
 #[test]
+fn a_node_until_idle_that_could_open_nothing_ends_with_its_client() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut node = Node::start(cache.path(), &["--until-idle=1h"]);
+    // It waits for its first client, and while there is one.
+    let said = node.client(&["datasets", "add", "throttled:latency=1s:/no/such/origin"]).bad();
+    assert!(said.contains("/no/such/origin"), "{said}");
+    assert_eq!(node.ended(), 0);
+}
+
+#[test]
 fn an_origin_that_a_running_node_serves_is_read_through_it() {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);

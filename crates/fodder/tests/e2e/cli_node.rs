@@ -17,6 +17,9 @@ fn get_gives_every_file_by_id_and_by_path_and_ranges_of_it() {
     let part = node.client(&["get", "pets", path, "--offset", "1KiB", "--length", "100kB"]).good();
     assert_eq!(part.stdout, bytes[1024..101_024]);
     assert_eq!(node.client(&["get", "pets", path, "--length", "0"]).good().stdout, b"");
+    let all = ["get", "pets", path, "--length", "1GiB"];
+    assert!(node.client(&all).good().stdout == *bytes, "at most so many bytes are written");
+    assert!(node.client(&["get", "pets", "3", "--offset", "1", "--length", "1GiB"]).good().stdout == bytes[1..]);
     let tail = node.client(&["get", "pets", path, "--offset", &(bytes.len() - 5).to_string()]).good();
     assert_eq!(tail.stdout, bytes[bytes.len() - 5..]);
     let stats = &node.status()["datasets"][0]["stats"];

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 #[test]
@@ -145,4 +145,23 @@ fn a_share_of_the_dataset_bounds_what_is_cached_of_it() {
     assert!(cached > 0 && cached <= total.div_ceil(2), "{cached} of {total} bytes are cached");
     let fetched = dataset["stats"]["bytes_from_origin"].as_u64().unwrap();
     assert!(fetched > total, "what is not kept is fetched again: {dataset}");
+}
+
+#[test]
+fn a_variable_that_is_empty_is_one_that_is_not_set() {
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    let shown = |command: &mut Command| {
+        let text = run(command.args(["config", "show", data.path()])).good().text();
+        // The size goes by the free disk, which others use meanwhile.
+        text.lines().filter(|line| !line.contains("quota:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let plain = shown(&mut fodder());
+    for name in ["CACHE_DIR", "CACHE_SIZE", "TIERS", "REST", "CONFIG", "JOIN", "REPLICAS", "CLUSTER_CERT", "LOG_FORMAT"]
+    {
+        assert_eq!(shown(fodder().env(format!("FODDER_{name}"), "")), plain, "{name}");
+    }
+    let _node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
+    let mut status = fodder();
+    status.env("FODDER_ADDR", "").env("FODDER_LOG_LEVEL", "").arg("status").arg("--cache-dir").arg(cache.path());
+    assert!(run(&mut status).good().text().contains("pets"));
 }

@@ -3,6 +3,7 @@
 mod change;
 mod job;
 mod load;
+mod mounted;
 mod name;
 mod operate;
 mod share;

@@ -44,6 +44,16 @@ fn all_see(nodes: &[&Node], expected: &[&str]) {
     }
 }
 
+/// What iCache's `/cluster` says.
+fn icache_cluster(node: &Node) -> Value {
+    let rest = node.line("rest").trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(rest).unwrap();
+    stream.write_all(b"GET /cluster HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
 const TOKEN: &str = "a word that all nodes of this cluster know";
 
 #[test]
@@ -56,6 +66,8 @@ fn nodes_find_each_other_notice_a_death_and_a_return_and_keep_strangers_out() {
     let stranger = start(dir.path(), "x", "another word, which they do not know", &["--join", &first]);
     all_see(&[&a, &b, &c], &["zone-a serving", "zone-b serving", "zone-c serving"]);
     assert_eq!(states(&stranger), ["zone-x serving"]);
+    let said = || a.log().matches("somebody who is not of this cluster was turned away").count();
+    wait_for("a line about the stranger", || said() > 0);
 
     // What they show.
     let shown = a.client(&["cluster", "status"]).good().text();
@@ -163,11 +175,7 @@ fn icaches_two_nodes_and_one_etcd_become_a_cluster_whose_ranks_share_their_cache
     });
     for node in &nodes {
         wait_for("two members", || states(node) == [" serving", " serving"]);
-        let rest = node.line("rest").trim_start_matches("http://");
-        let mut stream = std::net::TcpStream::connect(rest).unwrap();
-        stream.write_all(b"GET /cluster HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let answer = icache_cluster(node).to_string();
         assert!(answer.contains(&format!("\"nodes\":[\"{}\",\"{}\"]", ip(1), ip(2))), "{answer}");
     }
     let Some(python) = python() else {
@@ -265,8 +273,58 @@ fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
     assert!(refused(&["--join", "gpu[01-04]"]).contains("--grpc 0.0.0.0:"));
     assert!(refused(&["--join", "gpu[4-1]"]).contains("gpu[01-04,07]"));
     assert!(refused(&["--join", "127.0.0.1", "--zone", "rack 7"]).contains("is not a zone"));
+    assert!(refused(&["--join", "127.0.0.1", "--advertise", "0.0.0.0:18284"]).contains("their own machine"));
     assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("`etcd`"));
     assert!(refused(&["--join", "127.0.0.1", "--token-file", "/no/such/file"]).contains("/no/such/file"));
+}
+
+#[test]
+fn icaches_clients_are_told_every_node_as_the_others_know_it() {
+    let dir = TempDir::new().unwrap();
+    // REST is at loopback; gRPC is where others reach it.
+    let a = start(dir.path(), "a", TOKEN, &["--join", "127.0.0.1:1", "--grpc", "127.0.0.3:0"]);
+    let b = start(dir.path(), "b", TOKEN, &["--join", a.line("grpc"), "--grpc", "127.0.0.2:0"]);
+    all_see(&[&a, &b], &["zone-a serving", "zone-b serving"]);
+    for node in [&a, &b] {
+        let told = icache_cluster(node);
+        assert_eq!(told["nodes"], serde_json::json!(["127.0.0.2", "127.0.0.3"]), "{told}");
+        for (host, of) in [("127.0.0.3", &a), ("127.0.0.2", &b)] {
+            let port = |line: &str| of.line(line).rsplit_once(':').unwrap().1.parse::<u64>().unwrap();
+            let info = &told["infomap"][host];
+            assert_eq!((&info["restport"], &info["rpcport"]), (&port("rest").into(), &port("grpc").into()), "{told}");
+            assert_eq!(info["uuid"], of.line("member").split_once(' ').unwrap().0, "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_finds_nobody_says_once_where_and_why() {
+    let dir = TempDir::new().unwrap();
+    let other = start(dir.path(), "a", "another word, which it does not know", &["--join", "127.0.0.1:1"]);
+    let there = other.line("grpc").to_owned();
+    let list = format!("{there},127.0.0.1:1,127.0.0.1:2,no-such-host.invalid,127.0.0.9:3");
+    let args = ["--join", &list, "--advertise", "127.0.0.9:3"];
+    let node = start(dir.path(), "b", TOKEN, &args);
+    let lines = |node: &Node| -> Vec<String> {
+        let log = node.log();
+        log.lines().filter(|line| line.contains("no other node is found there")).map(str::to_owned).collect()
+    };
+    wait_for("three causes", || lines(&node).len() >= 3);
+    let said = lines(&node);
+    for (place, why) in [
+        ("127.0.0.1:1, 127.0.0.1:2", "see whether nodes run there"),
+        ("no-such-host.invalid:18284", "see whether the names are right"),
+        (&there, "see that all nodes have the same token"),
+    ] {
+        assert!(said.iter().any(|line| line.contains(place) && line.contains(why)), "{place}: {said:#?}");
+    }
+    assert!(!said.iter().any(|line| line.contains("127.0.0.9:3")), "it looks for itself: {said:#?}");
+
+    let gossip = ["--membership", "gossip", "--gossip", "127.0.0.1:0", "--join", &there];
+    let gossip = start(dir.path(), "c", TOKEN, &gossip);
+    wait_for("what gossip finds", || !lines(&gossip).is_empty());
+    assert!(lines(&gossip)[0].contains("not `grpc`"), "{}", gossip.log());
+    assert_eq!(lines(&node), said, "each is said once");
 }
 
 #[test]
@@ -277,4 +335,7 @@ fn a_node_alone_says_that_it_is_in_no_cluster() {
     assert_eq!(members(&node), Vec::<Value>::new());
     assert!(node.client(&["drain"]).bad().contains("in no cluster"));
     assert!(run(fodder().args(["config", "show"])).good().text().contains("membership: fixed"));
+    assert!(!node.log().contains("the node is alone"), "{}", node.log());
+    let gossip = Node::start(&dir.path().join("b"), &["--membership", "gossip"]);
+    assert!(gossip.log().contains("the node is alone, whatever is set about its cluster"), "{}", gossip.log());
 }

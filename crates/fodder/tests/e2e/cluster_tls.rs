@@ -3,7 +3,7 @@
 
 use crate::{
     links::network::{Host, Network, can_cut_links},
-    program::{Data, Node, fodder, run, wait_for},
+    program::{Data, Node, ask_rest, fodder, run, wait_for},
 };
 use fodder_api::{
     Address, Client, Timeouts,
@@ -72,6 +72,14 @@ fn nodes_with_certificates_find_each_other_change_them_and_keep_strangers_out() 
     assert!(shared > 0, "they share");
     assert_eq!((serving(&plain), serving(&other)), (vec!["plain".to_owned()], vec!["other".to_owned()]));
     assert_eq!((read_all(&plain, &data), read_all(&other, &data)), (0, 0));
+    for (stranger, why) in [
+        (&plain, "answers other nodes over TLS only"),
+        (&other, "whether all nodes have certificates of one authority, or none has"),
+    ] {
+        wait_for(&format!("the reason, in {}", stranger.log()), || stranger.log().contains(why));
+    }
+    // One line a minute for both, who are on one machine.
+    assert!(a.log().contains("somebody who is not of this cluster was turned away"), "{}", a.log());
 
     // To another authority, step by step: one node is told, the others see it by themselves.
     let both = format!("{}{}", old.pem(), new.pem());
@@ -196,9 +204,9 @@ fn with_certificates_another_machine_is_not_answered_in_plain_text() {
     let (network, dir, data) = (Network::new(2), TempDir::new().unwrap(), Data::new());
     let (authority, ip) = (Authority::new("cluster"), Host::Node(0).ip().to_string());
     let certificates = flags(&dir.path().join("tls"), &authority.issue("a", &[&ip]), authority.pem());
-    let grpc = format!("{ip}:18284");
+    let (grpc, rest) = (format!("{ip}:18284"), format!("{ip}:18283"));
     let node = network.on(Host::Node(0), || {
-        let mut args = vec![data.path(), "--name", "pets", "--grpc", &grpc, "--join", &grpc];
+        let mut args = vec![data.path(), "--name", "pets", "--grpc", &grpc, "--rest", &rest, "--join", &grpc];
         args.extend(certificates.iter().map(String::as_str));
         Node::start(&dir.path().join("a"), &args)
     });
@@ -214,10 +222,15 @@ fn with_certificates_another_machine_is_not_answered_in_plain_text() {
     network.on(Host::Node(0), || {
         frames().unwrap();
         grpc().unwrap();
+        assert_eq!(ask_rest(&rest, "GET", "/api/v1/status").0, 200);
     });
     network.on(Host::Node(1), || {
-        frames().unwrap_err();
-        grpc().unwrap_err();
+        for error in [frames().unwrap_err(), grpc().unwrap_err()] {
+            assert!(error.to_string().contains("it answers other machines over TLS only"), "{error}");
+        }
+        // REST has no TLS.
+        assert_eq!(ask_rest(&rest, "GET", "/api/v1/status").0, 403);
+        assert_eq!(ask_rest(&rest, "GET", "/metrics").0, 200);
     });
     assert_eq!(node.stop(), 0);
 }

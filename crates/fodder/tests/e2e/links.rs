@@ -38,6 +38,8 @@ fn schedules(test: &str, way: Way, percent: u64) {
         schedule::run(&mut fleet, &mut load, epoch, &steps, 3 + seed % 30);
         println!("  healed after {:.1?}, longest read {:.1?}", began.elapsed(), load.longest());
     }
+    // What nodes say of an epoch they say when the next has begun.
+    Epoch::begin(&fleet, count).end(&fleet);
     let reads = load.end();
     println!("{reads} reads, {} bytes left the origin", fleet.server.bytes_sent());
 }

@@ -13,6 +13,7 @@ mod cli_serve;
 mod cli_sim;
 mod cluster;
 mod cluster_member;
+mod cluster_stranger;
 mod cluster_tls;
 mod crash;
 mod icache;

@@ -4,6 +4,7 @@ mod ahead;
 mod cli;
 mod fault;
 mod kill;
+mod life;
 mod link;
 mod mode;
 mod soak;

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -194,6 +195,17 @@ impl Drop for Node {
         let _ = self.child.wait();
         let _ = fs::remove_file(&self.stderr);
     }
+}
+
+/// Asks the REST door at an address; the status of the answer, and all of it.
+pub(crate) fn ask_rest(address: &str, method: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
 }
 
 /// Asks again and again until it is so.

@@ -27,6 +27,9 @@ pub struct Give<'a> {
     /// Only what the node can send without waiting is wanted. From [a version](crate::frames::HANDS_SINCE) on, and then several
     /// such requests may follow each other before the first is answered.
     pub at_hand: bool,
+    /// Bytes came that did not match their checksum: the node is to compare what it has of them before it sends any. From
+    /// [a version](crate::frames::COMPARES_SINCE) on.
+    pub again: bool,
 }
 
 impl<'a> Give<'a> {
@@ -37,7 +40,7 @@ impl<'a> Give<'a> {
         let (flags, name_bytes) = (head[32], u16_at(head, 34) as usize);
         let Some((dataset, path)) = names.split_at_checked(name_bytes) else { return bad("a give cut short") };
         let (offset, length) = (u64_at(head, 0), u64_at(head, 8));
-        if flags > 7 || head[33] != 0 || length == 0 || offset.checked_add(length).is_none() {
+        if flags > 15 || head[33] != 0 || length == 0 || offset.checked_add(length).is_none() {
             return bad("a give of nothing, or with unknown flags");
         }
         Ok(Self {
@@ -49,6 +52,7 @@ impl<'a> Give<'a> {
             only_held: flags & 1 != 0,
             stand_in: flags & 2 != 0,
             at_hand: flags & 4 != 0,
+            again: flags & 8 != 0,
         })
     }
 
@@ -56,7 +60,7 @@ impl<'a> Give<'a> {
         out.extend_from_slice(&self.offset.to_le_bytes());
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.key);
-        let flags = [self.only_held, self.stand_in, self.at_hand];
+        let flags = [self.only_held, self.stand_in, self.at_hand, self.again];
         out.extend_from_slice(&[flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)), 0]);
         out.extend_from_slice(&(self.dataset.len() as u16).to_le_bytes());
         out.extend_from_slice(self.dataset.as_bytes());

@@ -40,7 +40,7 @@ proptest! {
         let batch = BatchRequest { job: JobId(item), epoch: offset, rank, number: length, count: handle };
         let give = Give {
             dataset: &name, path: &path, key: [3; 16], offset: offset / 2, length: length / 2 + 1, only_held: true,
-            stand_in: false, at_hand: true,
+            stand_in: false, at_hand: true, again: false,
         };
         for request in [
             Request::Open { dataset: &name, snapshot },
@@ -68,7 +68,7 @@ proptest! {
             },
             Request::Viewed,
             Request::Give(give),
-            Request::Take(Give { only_held: false, stand_in: true, at_hand: false, ..give }),
+            Request::Take(Give { only_held: false, stand_in: true, at_hand: false, again: true, ..give }),
             Request::Tell { message: path.as_bytes() },
             Request::Meet { nonce: snapshot.unwrap_or_default() },
             Request::Prove { proof: [number as u8; 32] },

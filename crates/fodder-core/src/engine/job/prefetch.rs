@@ -76,20 +76,20 @@ impl Prefetcher {
 }
 
 impl Dataset {
-    /// Brings in what jobs will ask for, until the node stops.
+    /// Brings in what jobs will ask for, until the dataset is closed.
     pub(in crate::engine) fn prefetch(self: &Arc<Self>) {
         let (dataset, prefetcher) = (Arc::downgrade(self), Arc::clone(&self.prefetcher));
         if prefetcher.is_idle() {
             return;
         }
-        self.shared.spawn(async move {
+        self.spawn(async move {
             while let Ok(slot) = Arc::clone(&prefetcher.slots).acquire_owned().await {
                 let Some(dataset) = dataset.upgrade() else { return };
                 match dataset.propose() {
                     Some((snapshot, Next::Fetch(fetch))) => {
                         let bringing = Arc::clone(&dataset);
                         dataset.counters.fetched_ahead.fetch_add(fetch.ids.len() as u64, Relaxed);
-                        dataset.shared.spawn(async move {
+                        dataset.spawn(async move {
                             bringing.bring_in_items(&snapshot, fetch).await;
                             drop(slot);
                         });

@@ -37,7 +37,7 @@ impl Dataset {
         let Some(snapshot) = snapshot else { return };
         let label = |row: usize| snapshot.item(u64::from(points.ids[row])).ok().and_then(|item| item.label);
         let settings = self.config().tuning.semantic;
-        match likeness::find(points, &settings, label, || !self.shared.closing.is_cancelled()) {
+        match likeness::find(points, &settings, label, || !self.is_closed()) {
             Ok(Some(found)) => self.apply(&snapshot, points, &found),
             Ok(None) => {}
             Err(error) => tracing::warn!(dataset = self.config().name, %error, "cannot look for neighbours"),

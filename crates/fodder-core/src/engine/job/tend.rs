@@ -14,15 +14,15 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const STEPS: usize = 256;
 
 impl Dataset {
-    /// Looks after jobs until the node stops.
+    /// Looks after jobs until the dataset is closed.
     pub(in crate::engine) fn tend_jobs(self: &Arc<Self>) {
         let dataset = Arc::downgrade(self);
         let jobs = Arc::clone(&self.jobs);
-        self.shared.spawn(async move {
+        self.spawn(async move {
             loop {
                 let told = tokio::time::timeout(INTERVAL, jobs.work.notified()).await.is_ok();
                 let Some(dataset) = dataset.upgrade() else { return };
-                if !told && jobs.is_empty() && !dataset.has_to_settle() {
+                if !told && jobs.is_empty() && !dataset.has_to_settle() && !dataset.has_holds() {
                     continue;
                 }
                 let tending = Arc::clone(&dataset);
@@ -92,6 +92,11 @@ impl Dataset {
     /// Whether a policy has more to do than one small step.
     fn has_to_settle(&self) -> bool {
         self.stocks.iter().any(|(_, stock)| stock.settle(1))
+    }
+
+    /// Whether pieces are still held for jobs, which may all be gone.
+    fn has_holds(&self) -> bool {
+        self.stocks.iter().any(|(_, stock)| !stock.holds.is_empty())
     }
 
     /// Lets the policies take in what signals told them, a little at a time.

@@ -48,6 +48,15 @@ pub enum Asked {
     AsFormerOwner,
 }
 
+/// What is looked for among what a node holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// What belongs to other nodes.
+    ForOthers,
+    /// Everything.
+    All,
+}
+
 impl Dataset {
     /// The object that a peer means, if this node knows that version of it: from its newest snapshot or, for jobs that are on
     /// an older one, from another that is kept.
@@ -89,6 +98,28 @@ impl Dataset {
         })
     }
 
+    /// Compares what is cached of a range with its checksums, since a peer was sent bytes of it that do not match. What differs is
+    /// dropped, so that it is given no more and fetched again.
+    pub async fn doubt(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<()> {
+        self.check(object, &range)?;
+        let dataset = Arc::clone(self);
+        self.shared.reads.run(move || dataset.doubt_now(object, &range)).await
+    }
+
+    fn doubt_now(&self, object: ObjectSlot, range: &Range<u64>) {
+        for (_, stock) in &self.stocks {
+            if stock.shelf.compare(object, range) {
+                continue;
+            }
+            self.counters.corrupt_pieces.fetch_add(stock.forget_lost(), Relaxed);
+            tracing::warn!(
+                dataset = self.config().name,
+                object = self.objects().path(object),
+                "cached bytes that another node was sent are damaged; they are fetched again"
+            );
+        }
+    }
+
     /// Reads a range for a peer, piece by piece as the pieces arrive. [`Error::NotFound`] if this node neither holds nor
     /// owns it, or does not hold it and the peer asks for nothing else.
     pub fn give(
@@ -107,8 +138,8 @@ impl Dataset {
         }))
     }
 
-    /// Fetches what this node owns and another holds, and says when it is here or will not be. [`Error::NotFound`] if it
-    /// does not own it.
+    /// Fetches what this node owns and another holds, and says when it is kept here. [`Error::NotFound`] if this node does not
+    /// own it, [`Error::Full`] if it has no room for all of it: what there is no room for is not fetched.
     pub async fn take(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<()> {
         self.check(object, &range)?;
         let objects = self.objects();
@@ -121,17 +152,22 @@ impl Dataset {
             return Ok(());
         }
         // Not counted as a read: nobody here has asked for it.
-        let mut taking = Giving::new(self, object, range, Manner::Plain);
+        let mut taking = Giving::new(self, object, range, Manner::Keep);
         while taking.next().await?.is_some() {}
-        self.flights.landed_all(pieces).await;
-        Ok(())
+        self.flights.settled(pieces.clone(), |piece| self.staging.has(piece)).await;
+        let path = objects.path(object);
+        match self.missing(pieces).map(|piece| self.admit_below(0, piece).is_some()).min() {
+            None => Ok(()),
+            Some(true) => Err(Error::Unavailable(format!("this node could not keep those bytes of {path:?} now"))),
+            Some(false) => Err(Error::Full(format!("this node has no room for those bytes of {path:?}"))),
+        }
     }
 
     /// A spare was asked for what it should hold: next time it does. Not if many are under way.
     fn take_soon(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) {
         if let Ok(slot) = Arc::clone(&self.shared.takes).try_acquire_owned() {
             let dataset = Arc::clone(self);
-            self.shared.spawn(async move {
+            self.spawn(async move {
                 let _slot = slot;
                 if let Err(error) = dataset.take(object, range).await {
                     tracing::debug!(dataset = dataset.config().name, %error, "a copy could not be taken");
@@ -140,28 +176,28 @@ impl Dataset {
         }
     }
 
-    /// What is held here and belongs to other nodes, among some objects from a place in the snapshot on: ranges of one parcel,
-    /// and of one request, each; and the place to go on at.
-    pub async fn held_for_others(self: &Arc<Self>, from: u32) -> Result<(Vec<Wanted>, Option<u32>)> {
+    /// What is held here, among some objects from a place in the snapshot on: ranges of one parcel, and of one request, each;
+    /// and the place to go on at.
+    pub async fn held(self: &Arc<Self>, held: Held, from: u32) -> Result<(Vec<Wanted>, Option<u32>)> {
         let dataset = Arc::clone(self);
-        self.shared.mind.run(move || dataset.held_for_others_now(from)).await
+        self.shared.mind.run(move || dataset.held_now(held, from)).await
     }
 
-    fn held_for_others_now(&self, from: u32) -> (Vec<Wanted>, Option<u32>) {
+    fn held_now(&self, held: Held, from: u32) -> (Vec<Wanted>, Option<u32>) {
         let snapshot = self.snapshot();
         let end = snapshot.object_count().min(from.saturating_add(PAGE));
         let mut all = Vec::new();
         for object in (from..end).filter_map(|place| snapshot.object_at(place)) {
-            self.held_of(object, &mut all);
+            self.held_of(object, held, &mut all);
         }
         (all, (end < snapshot.object_count()).then_some(end))
     }
 
-    fn held_of(&self, object: ObjectSlot, all: &mut Vec<Wanted>) {
+    fn held_of(&self, object: ObjectSlot, held: Held, all: &mut Vec<Wanted>) {
         let (objects, mut ranges) = (self.objects(), Vec::<Range<u64>>::new());
         for piece in self.pieces_of(object).map(PieceId) {
             let range = self.piece_range(piece).1;
-            if !self.holds(piece) || !self.is_guest(piece) {
+            if !self.holds(piece) || held == Held::ForOthers && !self.is_guest(piece) {
                 continue;
             }
             match ranges.last_mut() {
@@ -235,10 +271,7 @@ impl Giving {
 
     async fn next(&mut self) -> Result<Option<Reply>> {
         let (dataset, is_for_peer) = (&self.dataset, self.manner.is_for_peer());
-        if self.parts.is_empty() {
-            if self.left.is_empty() {
-                return Ok(None);
-            }
+        while self.parts.is_empty() && !self.left.is_empty() {
             let range = self.left.start..self.left.end.min(self.left.start + REQUEST_BYTES);
             self.left.start = range.end;
             // What a peer asks for has memory of its own: readers here may hold all of theirs while they wait for the very

@@ -43,7 +43,11 @@ impl Dataset {
             end: range.end,
             under_way: VecDeque::new(),
             width: AHEAD.0,
-            manner: if pattern == Pattern::Jump { Manner::Jump } else { Manner::Plain },
+            manner: match pattern {
+                Pattern::Jump => Manner::Jump,
+                Pattern::Glance => Manner::Glance,
+                Pattern::Start | Pattern::Sequential | Pattern::Strided => Manner::Plain,
+            },
         };
         Box::pin(stream::try_unfold(
             ahead,

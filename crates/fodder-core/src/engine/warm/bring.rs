@@ -160,7 +160,7 @@ impl Drop for Turn<'_> {
 
 impl Dataset {
     /// The pieces that are on no shelf.
-    pub(super) fn missing(&self, pieces: Range<u32>) -> impl Iterator<Item = PieceId> {
+    pub(in crate::engine) fn missing(&self, pieces: Range<u32>) -> impl Iterator<Item = PieceId> {
         pieces.map(PieceId).filter(|piece| !self.holds(*piece))
     }
 

@@ -24,7 +24,7 @@ use std::{
     },
 };
 
-/// Failures in a row after which an origin is given up.
+/// Failures in a row after which an origin is given up: it does not answer, or refuses.
 const GIVE_UP: usize = 64;
 /// Objects whose parts are brought in at the same time, if they have several.
 const ABREAST: usize = 8;
@@ -100,7 +100,7 @@ impl Errand {
         on_blocking_thread(move || {
             let mut found = Found::default();
             for object in chosen.walk() {
-                if dataset.shared.closing.is_cancelled() {
+                if dataset.is_closed() {
                     return Err(Error::Closed);
                 }
                 let runs = dataset.runs_of(object, chosen.share);
@@ -151,24 +151,32 @@ impl Errand {
     async fn carry(&self, Part { pieces, whole }: Part) -> Result<()> {
         let (carrier, tally) = (&self.carrier, &self.tally);
         let wanted = carrier.dataset.missing_bytes(pieces.clone());
+        tally.begin(pieces.clone(), wanted);
         let outcome = carrier.bring(pieces.clone()).await;
         tally.bytes_fetched.store(carrier.fetched_bytes.load(Relaxed), Relaxed);
-        let missing = carrier.dataset.missing_bytes(pieces);
-        tally.bytes_there.fetch_add(wanted.saturating_sub(missing), Relaxed);
-        tally.bytes_given_up.fetch_add(missing, Relaxed);
-        let lost = |count: &AtomicU64| {
+        let missing = carrier.dataset.missing_bytes(pieces.clone());
+        tally.end(&pieces, wanted.saturating_sub(missing), missing);
+        let lost = |counts: &[&AtomicU64]| {
             // An object counts once, however many of its parts do not come.
             if !whole.lost.swap(true, Relaxed) && whole.counts {
-                count.fetch_add(1, Relaxed);
+                for count in counts {
+                    count.fetch_add(1, Relaxed);
+                }
             }
         };
         let mut verdict = Ok(());
         match outcome {
             Outcome::There => self.failures.store(0, Relaxed),
-            Outcome::Declined => lost(&tally.files_declined),
+            Outcome::Declined => lost(&[&tally.files_declined]),
             Outcome::Failed(Error::Closed) => return Err(Error::Closed),
+            Outcome::Failed(error @ (Error::NotFound(_) | Error::Stale(_))) => {
+                // The origin has answered, and its neighbours may be there.
+                self.failures.store(0, Relaxed);
+                lost(&[&tally.files_failed, &tally.files_outdated]);
+                tally.problem(|| carrier.dataset.objects().path(whole.object), &error);
+            }
             Outcome::Failed(error) => {
-                lost(&tally.files_failed);
+                lost(&[&tally.files_failed]);
                 tally.problem(|| carrier.dataset.objects().path(whole.object), &error);
                 let failures = self.failures.fetch_add(1, Relaxed) + 1;
                 if failures >= GIVE_UP {
@@ -200,6 +208,7 @@ impl Errand {
             absent -= counted;
         }
         tally.files_evicted.store(absent, Relaxed);
+        tally.files_outdated.fetch_min(tally.files_failed.load(Relaxed), Relaxed);
         if tally.files_declined.load(Relaxed) > 0 {
             *tally.declined_because.lock() = self.carrier.dataset.why_declined();
         }

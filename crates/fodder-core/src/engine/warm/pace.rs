@@ -39,7 +39,9 @@ impl Pace {
 pub(super) struct Rate {
     at: Instant,
     bytes: u64,
-    smooth: Option<f64>,
+    /// What has come lately, the older the less it counts; and how much all of it counts.
+    sum: f64,
+    weight: f64,
 }
 
 impl Rate {
@@ -48,21 +50,23 @@ impl Rate {
     /// How long a change takes to show for the most part.
     const MEMORY_S: f64 = 5.0;
 
+    /// A rate from now on.
     pub(super) fn new(now: Instant) -> Self {
-        Self { at: now, bytes: 0, smooth: None }
+        Self { at: now, bytes: 0, sum: 0.0, weight: 0.0 }
     }
 
-    /// So many bytes have come until now: bytes a second.
+    /// So many bytes have come until now: bytes a second. In the first seconds that is their average.
     pub(super) fn look(&mut self, bytes: u64, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.at);
         if elapsed >= Self::STEP {
             let elapsed_s = elapsed.as_secs_f64();
             let latest = bytes.saturating_sub(self.bytes) as f64 / elapsed_s;
-            let weight = 1.0 - (-elapsed_s / Self::MEMORY_S).exp();
-            self.smooth = Some(self.smooth.map_or(latest, |old| old + (latest - old) * weight));
+            let kept = (-elapsed_s / Self::MEMORY_S).exp();
+            self.sum = self.sum * kept + latest * (1.0 - kept);
+            self.weight = self.weight * kept + (1.0 - kept);
             (self.at, self.bytes) = (now, bytes);
         }
-        self.smooth.unwrap_or(0.0)
+        if self.weight > 0.0 { self.sum / self.weight } else { 0.0 }
     }
 }
 
@@ -96,6 +100,18 @@ mod tests {
         assert_eq!((pace.turn(u64::MAX, now), pace.turn(1, now)), (None, None));
         assert_eq!(pace.request_bytes(4 << 20), 4 << 20);
         assert_eq!(Pace::new(Some(1 << 20)).request_bytes(4 << 20), 256 << 10);
+    }
+
+    #[test]
+    fn a_rate_is_an_average_at_first_whatever_the_first_look_saw() {
+        let begin = Instant::now();
+        let mut rate = Rate::new(begin);
+        assert_eq!(rate.look(0, begin + S / 2), 0.0, "nothing has come yet");
+        for n in 1..6 {
+            let bytes = 1000 * u64::from(n);
+            let (told, average) = (rate.look(bytes, begin + S / 2 + n * S), bytes as f64 / (f64::from(n) + 0.5));
+            assert!(told >= average && told < 1000.0, "after {n} s: {told}, on average {average}");
+        }
     }
 
     #[test]

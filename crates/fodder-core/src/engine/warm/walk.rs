@@ -4,7 +4,9 @@ use super::{Selection, Share};
 use crate::{
     Dataset, Error, Result,
     catalog::{Child, Objects, Snapshot},
+    config::DatasetConfig,
     id::ObjectSlot,
+    origin::redacted,
 };
 use rustc_hash::FxHashSet;
 use std::{sync::Arc, vec};
@@ -39,6 +41,13 @@ impl Chosen {
                 let mut seen = FxHashSet::default();
                 slots.retain(|slot| seen.insert(slot.0));
                 Which::Listed(slots.into())
+            }
+            Selection::Path(_) | Selection::Shown(_) if snapshot.object_count() == 0 => {
+                let DatasetConfig { name, origin, .. } = dataset.config();
+                let text = format!("there is nothing to bring in: {} has no files", redacted(origin));
+                return Err(Error::NotFound(format!(
+                    "{text}; check how it is written, or if they are new, run `fodder index {name}` first"
+                )));
             }
             Selection::Path(path) | Selection::Shown(path) => match snapshot.find(path.trim_end_matches('/')) {
                 Some(Child::Directory) if path.trim_end_matches('/').is_empty() => Which::Prefix(String::new()),

@@ -10,9 +10,10 @@ use fodder_policy::spelling;
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use object_store::{Error, ObjectMeta, Result, path::Path};
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use std::{
     ffi::OsStr,
-    fs::{self, Metadata},
+    fs::{self, DirEntry, Metadata},
     io,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path as FsPath, PathBuf},
@@ -107,12 +108,10 @@ impl Walk {
         };
         for entry in entries {
             let entry = entry.map_err(|error| Stop::Failed(about(&directory.path, &error)))?;
-            let found = match entry.metadata() {
-                Ok(link) if link.is_symlink() => fs::metadata(entry.path()).map(|metadata| (metadata, Some(link))),
-                other => other.map(|metadata| (metadata, None)),
+            let Some((metadata, link)) = look(&entry).map_err(|error| Stop::Failed(about(&entry.path(), &error)))?
+            else {
+                continue;
             };
-            // A link to nothing, a loop of links, or gone by now.
-            let Ok((metadata, link)) = found else { continue };
             let name = name::escape(&spelling::text(entry.file_name().as_bytes()));
             let name = format!("{}{name}", directory.prefix);
             let linked = directory.linked || link.is_some();
@@ -157,6 +156,32 @@ impl Walk {
         }
         self.sender.blocking_send(Ok(batch)).map_err(|_| Stop::Dropped)
     }
+}
+
+/// What an entry of a directory is, and the link if it is one. None if there is nothing. Any other failure is not passed over:
+/// what a disk or a server cannot tell of now would count as removed.
+fn look(entry: &DirEntry) -> io::Result<Option<(Metadata, Option<Metadata>)>> {
+    use io::ErrorKind as Kind;
+    let link = match entry.metadata() {
+        Ok(metadata) if !metadata.is_symlink() => return Ok(Some((metadata, None))),
+        Ok(link) => link,
+        // Gone by now, perhaps with its directory.
+        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match fs::metadata(entry.path()) {
+        Ok(metadata) => Ok(Some((metadata, Some(link)))),
+        Err(error) if leads_nowhere(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a link cannot be followed because of what it says: to nothing, in a loop, or where we may not go.
+fn leads_nowhere(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| {
+        matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::ACCESS)
+    })
 }
 
 fn about(path: &FsPath, error: &io::Error) -> Error {

@@ -145,3 +145,17 @@ fn a_run_longer_than_a_record_comes_back_whole() {
     }
     assert_eq!(seen, (7..1007).zip(0..1000).collect::<Vec<_>>());
 }
+
+#[test]
+fn more_records_than_fit_into_a_group_are_all_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("index.log");
+    let (mut log, _) = Log::open(&path, false).unwrap();
+    let define = Record::Define { dataset: 0, piece_bytes: 1 << 20, name: "b".repeat(255) };
+    let mut groups = log.groups();
+    (0..LONGEST_GROUP / 255).for_each(|_| groups.push(&define));
+    groups.push(&pieces(1, 0, &[10]));
+    groups.finish().unwrap();
+    let (_, replay) = Log::open(&path, false).unwrap();
+    assert_eq!(contents(&replay), [(number(key(1)), 0, 10)]);
+}

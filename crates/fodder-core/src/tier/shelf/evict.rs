@@ -24,7 +24,7 @@ impl Shelf {
         let others = counts.present > 1 || counts.writing > 0;
         // Punching frees whole blocks only: a grid that does not fall on blocks is dropped whole.
         let on_blocks = u64::from(self.grid).is_multiple_of(self.core.space.block);
-        let kept = if others && on_blocks { self.changeable(object) } else { None };
+        let kept = if others && on_blocks { self.changeable(object).ok().flatten() } else { None };
         let Some(kept) = kept else { return self.drop_object(&mut gate, object) };
         let state = self.state(piece.0);
         self.set_state(piece.0, state.with(Kind::Leaving));
@@ -113,13 +113,14 @@ impl Shelf {
     /// Empties the shelf for good: its dataset was removed.
     pub(in crate::tier) fn remove(&self) {
         self.shut();
-        self.core.queue.note(Record::Forget { dataset: self.id });
         for slot in (0..self.table.load().len()).filter(|&slot| self.flags(slot) & ON_DISK != 0) {
             if let Some(object) = self.object(slot) {
                 self.drop_object(&mut self.gate(slot), object);
             }
         }
         self.core.registry.lock().forget(self.id);
+        // Not before: an index that is written anew in between would know the dataset, and not that it is forgotten.
+        self.core.queue.note(Record::Forget { dataset: self.id });
         sweep::remove_directories(&self.core, &self.name);
         self.core.space.release(self.directory_bytes.swap(0, Ordering::Relaxed));
     }
@@ -145,7 +146,7 @@ impl Shelf {
 
     fn trim_object(&self, gate: &mut Gate, object: Object) {
         // Counting blocks first would not do: a piece that is here by the index may be a hole, and hide one that is not.
-        let trimmed = self.changeable(object).is_some_and(|kept| {
+        let trimmed = self.changeable(object).ok().flatten().is_some_and(|kept| {
             let absent = object.pieces().filter(|&piece| self.state(piece).kind() == Kind::Absent);
             let mut runs = runs(absent.map(|piece| piece - object.first));
             runs.all(|run| self.punch(object, run, &kept).is_ok())

@@ -96,7 +96,7 @@ impl Shelf {
 
     /// The first and the last piece that a range touches.
     #[inline]
-    fn ends(&self, object: Object, range: &Range<u64>) -> (u32, u32) {
+    pub(super) fn ends(&self, object: Object, range: &Range<u64>) -> (u32, u32) {
         let grid = u64::from(self.grid);
         (object.first + (range.start / grid) as u32, object.first + ((range.end - 1) / grid) as u32)
     }

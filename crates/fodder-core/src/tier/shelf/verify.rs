@@ -1,9 +1,9 @@
-//! Reading everything again and comparing it with its checksums.
+//! Reading again and comparing with checksums: everything, or a range that somebody doubts.
 
-use super::{ON_DISK, Shelf, read::Check};
-use crate::{config::Medium, tier::space::piece_len};
+use super::{ON_DISK, Object, Shelf, read::Check};
+use crate::{config::Medium, id::ObjectSlot, tier::space::piece_len};
 use rustix::fs::Advice;
-use std::sync::atomic::Ordering;
+use std::{ops::Range, sync::atomic::Ordering};
 
 /// What re-reading a shelf found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,13 +32,9 @@ impl Shelf {
                 }
             }
             for piece in object.pieces().filter(|&piece| self.state(piece).present()) {
-                scratch.resize(piece_len(object.size, piece - object.first, self.grid) as usize, 0);
-                match self.check_into(object, piece, &mut scratch) {
+                match self.compare_piece(object, piece, &mut scratch) {
                     Check::Good => checked.good += 1,
-                    Check::Bad(state) => {
-                        self.give_up(object, piece, state);
-                        checked.corrupt += 1;
-                    }
+                    Check::Bad(_) => checked.corrupt += 1,
                     Check::Gone | Check::Unable => continue,
                 }
                 checked.bytes += scratch.len() as u64;
@@ -48,5 +44,25 @@ impl Shelf {
             }
         }
         checked
+    }
+
+    /// Reads the pieces of a range again, as a reader would be given them, and drops the object if one of them differs. Whether
+    /// what is here is right.
+    pub fn compare(&self, object: ObjectSlot, range: &Range<u64>) -> bool {
+        let Some(object) = self.object(object.0).filter(|object| range.end <= object.size && !range.is_empty()) else {
+            return true;
+        };
+        let ((first, last), mut scratch) = (self.ends(object, range), Vec::new());
+        (first..=last).all(|piece| !matches!(self.compare_piece(object, piece, &mut scratch), Check::Bad(_)))
+    }
+
+    /// Compares one piece with its checksum, and drops its object if it differs.
+    fn compare_piece(&self, object: Object, piece: u32, scratch: &mut Vec<u8>) -> Check {
+        scratch.resize(piece_len(object.size, piece - object.first, self.grid) as usize, 0);
+        let check = self.check_into(object, piece, scratch);
+        if let Check::Bad(state) = check {
+            self.give_up(object, piece, state);
+        }
+        check
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     id::PieceId,
     tier::{
         core::unknown_bytes,
-        files::{Kept, SEALED_MODE},
+        files::{Kept, SEALED_MODE, is_want_of_descriptors},
         log::Record,
         space::{self, Reservation, piece_len},
         state::{Kind, State},
@@ -109,7 +109,8 @@ impl Shelf {
     /// The object's file, open for writing: the one that is there, if it may still change, or a new one.
     fn writable(&self, gate: &mut Gate, object: Object, reservation: &mut Reservation) -> Result<Arc<Kept>> {
         if self.flags(object.slot) & ON_DISK != 0 {
-            if let Some(kept) = self.changeable(object) {
+            let kept = self.changeable(object).map_err(|error| self.write_failed("open a file", &error.into()))?;
+            if let Some(kept) = kept {
                 return Ok(kept);
             }
             // Sealed though incomplete (a crash came between), of a wrong size, or gone: a new inode takes its place.
@@ -117,8 +118,8 @@ impl Shelf {
             self.lost.lock().extend(gone);
         }
         let key = self.key(object.slot);
-        self.core.keeper.announce(key);
-        let mut created = self.core.files.create(&self.name, key, object.size);
+        let create = || self.core.keeper.create(key, || self.core.files.create(&self.name, key, object.size));
+        let mut created = create();
         for _ in 0..3 {
             // A sweep may remove an empty directory in between.
             if !matches!(created, Err(Errno::NOENT)) {
@@ -126,13 +127,13 @@ impl Shelf {
             }
             self.make_directories(key.0[0], reservation)
                 .map_err(|error| self.write_failed("make a directory", &error.into()))?;
-            created = self.core.files.create(&self.name, key, object.size);
+            created = create();
         }
         let kept = match created {
             Ok(kept) => kept,
             Err(Errno::EXIST) => {
                 return Err(Error::Conflict(format!(
-                    "the cache file {key} exists already: another object has the same key"
+                    "the cache file {key} exists already: another object has the same key, or a crash left it to be swept"
                 )));
             }
             Err(Errno::FBIG) => {
@@ -154,26 +155,31 @@ impl Shelf {
         Ok(kept)
     }
 
-    /// The object's file for writing and punching; None if it must not or cannot be changed. With the gate.
-    pub(super) fn changeable(&self, object: Object) -> Option<Arc<Kept>> {
+    /// The object's file for writing and punching; None if it must not or cannot be changed, an error if only for want of
+    /// descriptors. With the gate.
+    pub(super) fn changeable(&self, object: Object) -> std::result::Result<Option<Arc<Kept>>, Errno> {
         if self.flags(object.slot) & SEALED != 0 {
-            return None;
+            return Ok(None);
         }
         if let Some(kept) = self.core.files.kept(self.id, object.slot).filter(|kept| kept.writable) {
             // Somebody may have cut or removed it behind our back: writing on would leave holes that look like bytes.
             let whole = |found: std::fs::Metadata| found.size() == object.size && found.nlink() > 0;
-            return kept.file.metadata().is_ok_and(whole).then_some(kept);
+            return Ok(kept.file.metadata().is_ok_and(whole).then_some(kept));
         }
-        let kept = self.core.files.open(&self.name, self.key(object.slot), true, true).ok()?;
-        let found = kept.file.metadata().ok()?;
+        let kept = match self.core.files.open(&self.name, self.key(object.slot), true, true) {
+            Ok(kept) => kept,
+            Err(error) if is_want_of_descriptors(error) => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let Ok(found) = kept.file.metadata() else { return Ok(None) };
         if Mode::from_raw_mode(found.mode()).contains(Mode::WUSR) && found.size() == object.size {
             self.core.files.keep(self.id, object.slot, &kept, || true);
-            return Some(kept);
+            return Ok(Some(kept));
         }
         if Mode::from_raw_mode(found.mode() & 0o777) == SEALED_MODE {
             self.set_flags(object.slot, ON_DISK | SEALED);
         }
-        None
+        Ok(None)
     }
 
     fn make_directories(&self, shard: u8, reservation: &mut Reservation) -> std::result::Result<(), Errno> {
@@ -203,8 +209,10 @@ impl Shelf {
     }
 
     fn write_failed(&self, doing: &str, error: &std::io::Error) -> Error {
-        tracing::warn!(path = %self.core.path.display(), %error, "the tier cannot {doing}");
-        self.core.pulse.failed(Instant::now());
+        if !Errno::from_io_error(error).is_some_and(is_want_of_descriptors) {
+            tracing::warn!(path = %self.core.path.display(), %error, "the tier cannot {doing}");
+            self.core.pulse.failed(Instant::now());
+        }
         Error::io(&format!("{doing} in"), &self.core.path, error)
     }
 
@@ -225,7 +233,12 @@ impl Shelf {
     /// Syncs an object's file. One that cannot be synced is dropped: nobody knows what the disk holds of it.
     pub(in crate::tier) fn sync_object(&self, slot: u32) {
         let epoch = self.epoch(slot).load(Ordering::SeqCst);
-        let synced = self.file(slot, epoch, true).map_err(Into::into).and_then(|kept| kept.file.sync_data());
+        let synced = match self.file(slot, epoch, true) {
+            Ok(kept) => kept.file.sync_data(),
+            // To sync all of them none needs to be opened.
+            Err(error) if is_want_of_descriptors(error) => rustix::fs::syncfs(&self.core.root).map_err(Into::into),
+            Err(error) => Err(error.into()),
+        };
         let (Err(error), Some(object)) = (synced, self.object(slot)) else { return };
         let mut gate = self.gate(slot);
         if error.kind() == std::io::ErrorKind::NotFound && !self.vanished(slot) {

@@ -13,6 +13,7 @@ use fodder_api::{
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
+    sync::{Arc, mpsc},
 };
 
 const BYTES: &[u8] = b"what a small object holds";
@@ -68,4 +69,47 @@ fn a_node_of_the_version_before_is_asked_for_the_file_and_then_for_the_bytes() {
     drop(remote);
     // OPEN, LEASE_OBJECT, READ.
     assert_eq!(node.join().unwrap(), [1, 12, 4]);
+}
+
+#[test]
+fn only_the_connections_that_are_taken_first_keep_their_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let nodes = thread::spawn(move || {
+        let serve = |_| {
+            thread::spawn({
+                let socket = listener.accept().unwrap().0;
+                move || older_node(socket)
+            })
+        };
+        (0..MAX_READY + 4).map(serve).collect::<Vec<_>>()
+    });
+    let remote = Remote::new(Address::Unix(path), "set".into(), Duration::from_secs(30), Box::new(|| {}));
+    let links: Vec<_> = (0..MAX_READY + 4).map(|_| remote.link().unwrap().0).collect();
+    for mut link in links {
+        link.shown.resize(1000, 0);
+        remote.keep(link);
+    }
+    let kept: Vec<bool> = remote.idle.lock().iter().map(|link| link.shown.capacity() > 0).collect();
+    assert_eq!(kept, [[false; 4].as_slice(), &[true; MAX_READY]].concat());
+    drop(remote);
+    nodes.join().unwrap().into_iter().for_each(|node| drop(node.join().unwrap()));
+}
+
+#[test]
+fn patience_begins_when_a_request_comes_and_not_when_there_is_a_thread_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let patience = Duration::from_secs(1);
+    let nobody = Address::Unix(dir.path().join("socket"));
+    let remote = Arc::new(Remote::new(nobody, "set".into(), patience, Box::new(|| {})));
+    let (workers, began) = (crate::worker::Workers::default(), Instant::now());
+    let (tell, told) = mpsc::channel();
+    // Six times as many as there are threads.
+    for _ in 0..6 * 64 {
+        let (remote, tell) = (Arc::clone(&remote), tell.clone());
+        workers.run(move || tell.send(remote.lookup("a").is_err()).unwrap());
+    }
+    assert!((0..6 * 64).all(|_| told.recv_timeout(6 * patience).unwrap()));
+    assert!(began.elapsed() < 4 * patience, "{:?}", began.elapsed());
 }

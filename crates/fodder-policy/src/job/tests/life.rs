@@ -67,7 +67,8 @@ fn a_job_that_vanishes_is_forgotten_after_its_lease() {
     assert_eq!(gone[0].audit.unwrap().consumed, 20);
     let (kind, ids) = plan_of(&gone[0].effects[0]);
     assert_eq!((kind, ids.len()), ("dropped", 80));
-    assert!(text(ask(&mut jobs, silent, 0, 2, 10)).contains("its lease ran out; introduce it again"));
+    let told = text(ask(&mut jobs, silent, 0, 2, 10));
+    assert!(told.contains("its lease ran out") && told.ends_with("introduce it again"), "{told}");
     assert_ne!(introduce(&mut jobs, Introduction::new("silent")), silent);
     jobs.renew(alive, NOW).unwrap();
 }

@@ -1,7 +1,7 @@
 //! One job at several nodes, told step by step. Random schedules of the same are in `tests/nodes`.
 
 use super::*;
-use crate::job::{Heeded, Telling, Word};
+use crate::job::{Heeded, Pages, Place, Telling, Word};
 use proptest::prelude::*;
 
 const OTHER: Snapshot = Snapshot { fingerprint: 8, items: 120 };
@@ -193,6 +193,46 @@ fn a_job_that_has_left_stays_away_until_it_is_introduced_again() {
 }
 
 #[test]
+fn a_job_that_has_left_stays_so_for_as_long_as_a_node_that_is_cut_off_remembers_it() {
+    let hours = |count: u64| NOW + Duration::from_secs(count * 3_600);
+    let long = Introduction { lease: Some(Duration::from_secs(24 * 3_600)), ..Introduction::new("train") };
+    // The one it leaves at, and the one that is told.
+    for leaves_here in [true, false] {
+        let (mut a, mut b, mut cut_off) = (node(1), node(2), node(3));
+        let job = introduce(&mut a, long.clone());
+        a.begin(job, 0, 5, Order::Seed(5), NOW).unwrap();
+        tell(&mut a, &mut b);
+        tell(&mut a, &mut cut_off);
+        a.leave(job, NOW).unwrap();
+        tell(&mut a, &mut b);
+        let there = if leaves_here { &mut a } else { &mut b };
+        // It is looked through now and then.
+        there.words(Telling::All, hours(2));
+        let again = there.introduce(long.clone(), hours(3)).unwrap();
+        there.begin(again, 0, 0, Order::Seed(5), hours(3)).unwrap();
+        for word in cut_off.words(Telling::All, hours(4)) {
+            there.heed(word, &[SNAPSHOT], hours(4));
+        }
+        assert_eq!(there.status(hours(4))[0].epoch, Some(0), "it goes on where it is");
+        // Graves are not kept for ever.
+        there.words(Telling::All, hours(30));
+        assert!(there.gone.is_empty());
+    }
+}
+
+#[test]
+fn the_lease_of_a_job_that_is_another_now_is_that_ones() {
+    let (mut a, mut b) = (node(1), node(2));
+    let job = started(&mut a, "train", 1);
+    tell(&mut a, &mut b);
+    a.leave(job, NOW).unwrap();
+    introduce(&mut a, Introduction { lease: Some(Duration::from_secs(3_600)), ..Introduction::new("train") });
+    tell(&mut a, &mut b);
+    assert!(b.expire(NOW + Duration::from_secs(1_000)).is_empty());
+    assert_eq!(b.expire(NOW + Duration::from_secs(4_000)).len(), 1);
+}
+
+#[test]
 fn ranks_that_leave_at_different_nodes_end_the_job() {
     let (mut a, mut b) = (node(1), node(2));
     let here = started(&mut a, "train", 2);
@@ -249,25 +289,93 @@ fn what_others_say_is_bounded() {
 }
 
 #[test]
-fn a_word_that_is_too_long_for_a_frame_is_said_in_parts() {
-    let (mut a, mut b) = (node(1), node(2));
-    let job = started(&mut a, "train", 50);
-    (0..50).for_each(|rank| drop(consume(&mut a, job, rank, 0..1)));
+fn a_word_that_names_ranks_which_the_job_has_not_is_refused() {
+    let mut a = node(1);
+    let job = started(&mut a, "train", 3);
+    a.leave_rank(job, 1, NOW).unwrap();
     let word = a.words(Telling::All, NOW).remove(0);
-    let whole = word.encode().len();
-    let (parts, left_out) = word.split(whole / 4);
-    assert!(parts.len() > 4 && left_out == 0);
-    for part in parts.into_iter().rev() {
-        assert!(part.encode().len() <= whole / 4);
-        b.heed(part, &[SNAPSHOT], NOW);
+    let is_read = |word: &Word| Word::decode(&word.encode(), &Settings::default()).is_ok();
+    for (rank, may_resume, may_be_done) in
+        [(0, true, true), (2, true, true), (3, false, false), (70_000, false, false), (u32::MAX, true, false)]
+    {
+        let (mut resumed, mut done) = (word.clone(), word.clone());
+        resumed.told.iter_mut().for_each(|told| told.said.extend([(rank, 7)]));
+        let left = word.told.as_ref().unwrap().done[&1];
+        done.told.iter_mut().for_each(|told| told.done.extend([(rank, left)]));
+        assert_eq!((is_read(&resumed), is_read(&done)), (may_resume, may_be_done), "rank {rank}");
     }
-    assert_eq!(b.audit(b.find("train").unwrap(), 0), a.audit(job, 0));
+}
+
+/// Pages of words, each asked for with what the one before said.
+fn page_by_page(from: &mut Jobs, most_bytes: usize, mut meanwhile: impl FnMut(&mut Jobs)) -> Vec<Vec<Word>> {
+    let (mut all, mut place) = (Vec::new(), None);
+    loop {
+        let mut pages = Pages::new(from.words(Telling::All, NOW), place, most_bytes);
+        all.extend(pages.next());
+        assert!(pages.left_out().is_empty());
+        let Some(next) = pages.place() else { return all };
+        place = Some(Place::decode(&next.encode()).unwrap());
+        meanwhile(from);
+    }
+}
+
+#[test]
+fn words_that_are_too_long_for_a_frame_are_said_in_pages() {
+    let (mut a, mut b, mut c) = (node(1), node(2), node(3));
+    let job = started(&mut a, "train", 50);
+    started(&mut a, "another", 20);
+    let gone = introduce(&mut a, Introduction::new("gone"));
+    a.leave(gone, NOW).unwrap();
+    (0..50).for_each(|rank| drop(consume(&mut a, job, rank, 0..1)));
+    let words = a.words(Telling::All, NOW);
+    let most_bytes = words.iter().map(|word| word.encode().len()).sum::<usize>() / 4;
+    let whole: Vec<_> = Pages::new(words, None, most_bytes).collect();
+    assert!(whole.len() > 4);
+    for page in whole.iter().rev() {
+        assert!(page.iter().map(|word| word.encode().len()).sum::<usize>() <= most_bytes);
+        page.iter().for_each(|word| drop(b.heed(word.clone(), &[SNAPSHOT], NOW)));
+    }
+    assert_eq!(
+        page_by_page(&mut a, most_bytes, |_| {}),
+        whole,
+        "whoever asks for one after the other is told the same"
+    );
+    let known = a.audit(job, 0);
+    assert_eq!(b.audit(b.find("train").unwrap(), 0), known);
+    assert_eq!((b.members.len(), b.gone.len()), (2, 1));
+
+    // Whatever comes and goes while they are asked for.
+    let mut number = 0;
+    let pages = page_by_page(&mut a, most_bytes, |a| {
+        number += 1;
+        started(a, &format!("a new one {number}"), 3);
+        a.find("another").map(|another| a.leave(another, NOW).unwrap());
+    });
+    pages.concat().into_iter().for_each(|word| drop(c.heed(word, &[SNAPSHOT], NOW)));
+    assert_eq!(c.audit(c.find("train").unwrap(), 0), known);
+}
+
+#[test]
+fn what_alone_is_longer_than_a_page_is_left_out_and_named_and_the_rest_is_said() {
+    let (mut a, mut b) = (node(1), node(2));
+    let job = introduce(&mut a, Introduction { world: 3, ..Introduction::new("train") });
+    (0..3).for_each(|rank| drop(a.begin(job, rank, 0, Order::Seed(5), NOW).unwrap()));
+    consume(&mut a, job, 2, 0..1);
+    let mut word = a.words(Telling::All, NOW).remove(0);
+    word.told.as_mut().unwrap().chapters[0].slips[1].state = vec![0; 1_000].into();
+    for most_bytes in [300, 900] {
+        let mut pages = Pages::new(vec![word.clone()], None, most_bytes);
+        pages.by_ref().flatten().for_each(|word| drop(b.heed(word, &[SNAPSHOT], NOW)));
+        assert_eq!((pages.left_out(), pages.place()), (&["train".to_owned()][..], None));
+        assert_eq!(b.audit(b.find("train").unwrap(), 0), a.audit(job, 0));
+    }
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_a_word_or_refused(bytes: Vec<u8>, cut: prop::sample::Index, change in 1u8..) {
         let _ = Word::decode(&bytes, &Settings::default());
+        let _ = Place::decode(&bytes);
         let (mut a, mut b) = (node(1), node(2));
         let job = started(&mut a, "train", 3);
         consume(&mut a, job, 1, 0..2);

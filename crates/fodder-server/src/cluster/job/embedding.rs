@@ -31,7 +31,7 @@ impl Peering {
             match self.embeddings_from(other, dataset, job).await {
                 Ok(true) => return dataset.jobs().has_all_embeddings(job),
                 // It has none, or is of a version that does not know the question.
-                Ok(false) | Err(Failure::Refused(_)) => {}
+                Ok(false) | Err(Failure::Refused(_) | Failure::Full(_)) => {}
                 Err(_) => is_certain = false,
             }
         }

@@ -80,7 +80,7 @@ impl Peering {
                     Some(peer_reply::Reply::ScoresPage(page)) if page.known => read(page),
                     _ => return Outcome::None,
                 },
-                Ok(Err(Failure::Refused(_))) => return Outcome::None,
+                Ok(Err(Failure::Refused(_) | Failure::Full(_))) => return Outcome::None,
                 _ => return Outcome::Later,
             };
             if let Err(error) = dataset.jobs().fill_scores(job, &page) {

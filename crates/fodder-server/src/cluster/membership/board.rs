@@ -47,8 +47,10 @@ impl Board {
         if let Some(id) = words.first().map(|member| member.id) {
             let known = self.news.borrow().clone();
             let mut answers = self.answers.lock();
-            answers.retain(|id, _| known.get(*id).is_some());
             answers.insert(id, took);
+            if answers.len() > known.all().len() {
+                answers.retain(|id, _| known.get(*id).is_some());
+            }
         }
         self.take_in(words, Voice::Own);
     }
@@ -58,21 +60,27 @@ impl Board {
         self.take_in(words, Voice::Hearsay);
     }
 
+    /// Takes in what a member says who asks; what to answer: of so many others, and of itself what it has forgotten.
+    pub(super) fn asked(&self, words: Vec<Member>, others: usize) -> Vec<Member> {
+        let own = words.first().cloned();
+        self.told(words);
+        let reminder = own.and_then(|own| self.reminder(&own));
+        self.tell(others).into_iter().chain(reminder).collect()
+    }
+
+    /// What a member is to be told of itself whose own word is older than what is known of it.
+    pub(super) fn reminder(&self, own: &Member) -> Option<Member> {
+        self.view.lock().reminder(own)
+    }
+
     /// What this node says of itself.
     pub(super) fn me(&self) -> Member {
         self.view.lock().me().clone()
     }
 
-    /// Takes in gossip: whatever is new in it is a sign of life, whoever passed it on.
-    pub(super) fn gossiped(&self, words: Vec<Member>) {
-        self.change(|view, now| {
-            for word in words {
-                let life = (word.id, word.incarnation);
-                if take_in(view, word, Voice::Hearsay, now) {
-                    view.vouch(life.0, life.1, now);
-                }
-            }
-        });
+    /// Takes in gossip: whatever is new in it is a sign of life, whoever passed it on. Says of each word whether it was new.
+    pub(super) fn gossiped(&self, words: Vec<Member>) -> Vec<bool> {
+        self.change(|view, now| words.into_iter().map(|word| take_in(view, word, Voice::Gossip, now)).collect())
     }
 
     /// Somebody who knows says that these live.
@@ -99,18 +107,14 @@ impl Board {
     }
 
     /// Changes the view, and tells those who wait if it then says something else.
-    fn change(&self, change: impl FnOnce(&mut View, Duration)) {
+    fn change<T>(&self, change: impl FnOnce(&mut View, Duration) -> T) -> T {
         let mut view = self.view.lock();
-        change(&mut view, self.started.elapsed());
-        self.news.send_if_modified(|last| {
-            let news = !view.still_sees(last);
-            if news {
-                let members = view.members();
-                log_changes(last, &members);
-                *last = Arc::new(members);
-            }
-            news
-        });
+        let done = change(&mut view, self.started.elapsed());
+        if let Some(members) = view.news() {
+            log_changes(&self.news.borrow(), &members);
+            self.news.send_replace(Arc::new(members));
+        }
+        done
     }
 }
 
@@ -124,8 +128,8 @@ fn take_in(view: &mut View, word: Member, voice: Voice, now: Duration) -> bool {
         Ok(Heard::Old) => {}
         Ok(Heard::Double) => tracing::warn!(
             address,
-            "another node speaks with this node's identity: was the cache directory copied? Remove identity.json from \
-             the copy"
+            "this node's identity has said things that this node does not know of: if its cache directory was put back as it \
+             once was, all is well; if it was copied to another node, remove identity.json from the copy"
         ),
         Err(refused) => tracing::debug!(%member, %refused, "a word of a member is not believed"),
     }

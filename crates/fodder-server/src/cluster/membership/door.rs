@@ -4,11 +4,9 @@ use super::State;
 use super::word::{OTHERS_TOLD, Unbelieved, opened, sealed};
 use crate::{
     NodeInfo,
-    cluster::{
-        cluster_status,
-        tls::{Caller, Vouched},
-    },
+    cluster::{cluster_status, tls::Vouched},
     grpc::refuse,
+    listener::Caller,
 };
 use fodder_api::v1::{self, cluster_server};
 use fodder_core::{Engine, Error};
@@ -36,20 +34,24 @@ fn alone() -> Status {
 #[tonic::async_trait]
 impl cluster_server::Cluster for Door {
     async fn hello(&self, request: Request<v1::HelloMessage>) -> Result<Response<v1::HelloMessage>, Status> {
-        let caller = request.extensions().get::<Caller>().and_then(|caller| caller.0.as_deref());
-        if self.info.state.tls().is_some() && !caller.is_some_and(Vouched::holds) {
+        let caller = request.extensions().get::<Caller>();
+        let turn_away = |why: &str| {
+            let from = caller.and_then(|caller| caller.from);
+            self.info.state.strangers.turned_away(from, why);
+        };
+        if self.info.state.tls().is_some() && !caller.and_then(Caller::vouched).is_some_and(Vouched::holds) {
+            turn_away("not over TLS");
             return Err(refuse(Error::Denied("this node answers other nodes over TLS only".into())));
         }
         let joined = self.info.state.cluster().ok_or_else(alone)?;
         let words = opened(request.get_ref(), &joined.seal).map_err(|error| {
-            tracing::debug!(%error, "a stranger said hello");
+            turn_away(&error.to_string());
             refuse(match error {
                 Unbelieved::Stranger => Error::Denied(error.to_string()),
                 Unbelieved::Nonsense(why) => Error::Invalid(why),
             })
         })?;
-        joined.board.told(words);
-        Ok(Response::new(sealed(joined.board.tell(OTHERS_TOLD), &joined.seal)))
+        Ok(Response::new(sealed(joined.board.asked(words, OTHERS_TOLD), &joined.seal)))
     }
 
     async fn drain(&self, _: Request<v1::DrainRequest>) -> Result<Response<v1::DrainReply>, Status> {

@@ -1,16 +1,19 @@
 //! Members by a list of addresses: everybody on it is asked who it is, again and again, and so is everybody whom those
 //! know. No other service is needed. Each node asks each, so it is for tens of nodes, not for thousands.
 
-use super::{Joined, Member, Members, Membership, Seed, State, Terms, board::Board, probe::Prober};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use super::{
+    Joined, Member, Members, Membership, Seed, State, Terms,
+    board::Board,
+    probe::Prober,
+    search::Search,
+    seed::{self, Places},
+};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, MissedTickBehavior, sleep},
+    time::{Instant, MissedTickBehavior, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-/// How often names are looked up anew.
-const LOOK_UP: Duration = Duration::from_secs(10);
 
 /// How often a node that knows nobody yet asks, and how long: nodes may start together.
 const EAGER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -44,7 +47,7 @@ impl Fixed {
         fixed.tasks.spawn(fixed.stop.clone().run_until_cancelled_owned(ask_for_ever(
             Arc::clone(&board),
             Arc::clone(&fixed.prober),
-            seeds,
+            Places::follow(seeds, terms.look_up),
             terms.interval,
             fixed.tasks.clone(),
             Arc::clone(&fixed.hurry),
@@ -56,14 +59,13 @@ impl Fixed {
 async fn ask_for_ever(
     board: Arc<Board>,
     prober: Arc<Prober>,
-    seeds: Vec<Seed>,
+    mut places: watch::Receiver<Places>,
     interval: Duration,
     tasks: TaskTracker,
     hurry: Arc<Notify>,
 ) {
-    let mut addresses = BTreeSet::new();
-    let mut looked_up: Option<Instant> = None;
-    let mut news = board.members();
+    let (mut news, mut search) = (board.members(), Search::default());
+    let _ = timeout(seed::FIRST, places.changed()).await;
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let began = Instant::now();
@@ -77,12 +79,12 @@ async fn ask_for_ever(
             () = sleep(EAGER.0), if is_alone => {}
         }
         news.mark_unchanged();
-        if looked_up.is_none_or(|at| at.elapsed() >= LOOK_UP) {
-            addresses = super::seed::look_up(&seeds, addresses).await;
-            looked_up = Some(Instant::now());
-        }
         board.pass();
-        prober.ask_all(&addresses, &tasks);
+        let seeds = places.borrow().all().map(|place| place.to_string()).collect();
+        prober.ask_all(&seeds, &tasks);
+        if began.elapsed() >= EAGER.1 {
+            search.tell(prober.lacking(&places.borrow()));
+        }
     }
 }
 

@@ -4,11 +4,15 @@
 //! Small sealed datagrams over UDP. A word that is newer than what is known here is a sign of life, whoever passes it on;
 //! so a member is unreachable when nobody has heard it, and not when one link is cut.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     Joined, Member, Members, Membership, NodeId, Seal, Seed, State, Terms,
     board::Board,
     probe::Prober,
-    seed::look_up,
+    search::{Cause, Fault, Search},
+    seed::{self, Found, Places},
     word::{self, Told},
 };
 use fodder_api::v1;
@@ -16,8 +20,8 @@ use fodder_core::{Error, Result};
 use prost::Message;
 use rand::seq::IndexedRandom;
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
+    collections::{BTreeMap, BTreeSet, HashSet},
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -27,7 +31,7 @@ use std::{
 use tokio::{
     net::UdpSocket,
     sync::{Notify, watch},
-    time::{Instant, MissedTickBehavior, sleep_until},
+    time::{Instant, MissedTickBehavior, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -52,17 +56,21 @@ const PASS_ON: Duration = Duration::from_millis(50);
 /// How often a node that knows nobody yet talks, and how long: nodes may start together.
 const EAGER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// About how many others a datagram tells: all of a small cluster, and two fifths of a large one, so that everybody is heard
-/// of three times a second however many there are, and datagrams stay below what UDP carries.
+/// About of how many others a node tells at a time: all of a small cluster, and two fifths of a large one, so that everybody is
+/// heard of three times a second however many there are.
 fn others_told(members: usize) -> usize {
     (members * 2 / 5).clamp(40, 400)
 }
 
-/// The largest datagram.
+/// The largest datagram that is sent: what is left of 1,280 bytes, which every link of IPv6 carries, beside headers. Larger ones
+/// would be sent in fragments, and many a firewall and tunnel drops those.
+const DATAGRAM_BYTES: usize = 1232;
+
+/// The largest datagram that is heard.
 const MAX_BYTES: usize = 65_507;
 
-/// How often names are looked up anew.
-const LOOK_UP: Duration = Duration::from_secs(10);
+/// The most addresses of its own that it remembers.
+const MAX_ECHOES: usize = 64;
 
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -97,12 +105,23 @@ impl Gossip {
             board: Arc::clone(&board),
             seal: terms.seal.clone(),
             places: BTreeMap::new(),
+            echoes: BTreeSet::new(),
             strangers: 0,
             sent_bytes: Arc::clone(&gossip_bytes),
         };
-        let talk = talk.run(seeds, terms.interval, Arc::clone(&gossip.hurry));
+        let talk = talk.run(Places::follow(seeds, terms.look_up), terms.interval, Arc::clone(&gossip.hurry));
         tokio::spawn(gossip.stop.clone().run_until_cancelled_owned(talk));
         Ok(Joined { membership: Arc::new(gossip), board, seal: terms.seal, gossip: address, gossip_bytes })
+    }
+}
+
+/// An address as everybody can use it: one of IPv4 is seen as one of IPv6 by who listens at [::], and only by them. To send there
+/// it need not be turned back.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
+        // Its scope stays with it.
+        IpAddr::V6(_) => address,
     }
 }
 
@@ -113,16 +132,17 @@ struct Talk {
     seal: Seal,
     /// Where members gossip.
     places: BTreeMap<NodeId, SocketAddr>,
+    /// From where this node hears itself.
+    echoes: BTreeSet<SocketAddr>,
     /// Datagrams that were not believed.
     strangers: u64,
     sent_bytes: Arc<AtomicU64>,
 }
 
 impl Talk {
-    async fn run(mut self, seeds: Vec<Seed>, interval: Duration, hurry: Arc<Notify>) {
-        let mut buffer = vec![0; MAX_BYTES];
-        let mut addresses = BTreeSet::new();
-        let mut looked_up: Option<Instant> = None;
+    async fn run(mut self, mut places: watch::Receiver<Places>, interval: Duration, hurry: Arc<Notify>) {
+        let (mut buffer, mut search) = (vec![0; MAX_BYTES], Search::default());
+        let _ = timeout(seed::FIRST, places.changed()).await;
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut news, mut is_news, mut said) = (self.board.members(), false, Instant::now());
@@ -150,20 +170,33 @@ impl Talk {
                 () = sleep_until(said + EAGER.0), if is_alone => {}
             }
             (is_news, said) = (false, Instant::now());
-            if looked_up.is_none_or(|at| at.elapsed() >= LOOK_UP) {
-                addresses = look_up(&seeds, addresses).await;
-                looked_up = Some(Instant::now());
-            }
             self.board.pass();
-            for place in self.chosen(&addresses) {
+            let chosen = self.chosen(&places.borrow());
+            for place in chosen {
                 self.say(place, false).await;
+            }
+            if said >= eager_until {
+                search.tell(self.lacking(&places.borrow()));
             }
         }
     }
 
+    /// The seeds that are no names; and while nobody was heard, all but those at which this node hears itself.
+    fn lacking(&self, places: &Places) -> BTreeMap<Seed, Fault> {
+        let is_alone = self.board.members().borrow().others().next().is_none();
+        let fault = |(seed, found): (&Seed, &Found)| match found {
+            Err(why) => Some((seed.clone(), Fault::new(Cause::Name, why))),
+            Ok(found) if is_alone && self.echoes.is_disjoint(found) => {
+                Some((seed.clone(), Fault::new(Cause::Gossip, "nobody answers")))
+            }
+            Ok(_) => None,
+        };
+        places.0.iter().filter_map(fault).collect()
+    }
+
     /// A few of those who were heard lately, and one who was not: a seed, or somebody who is silent. As long as nobody was
     /// heard, more of those.
-    fn chosen(&mut self, seeds: &BTreeSet<String>) -> BTreeSet<SocketAddr> {
+    fn chosen(&mut self, seeds: &Places) -> BTreeSet<SocketAddr> {
         let members = self.board.members().borrow().clone();
         self.places.retain(|id, _| members.get(*id).is_some());
         let place = |unreachable: bool| {
@@ -171,37 +204,44 @@ impl Talk {
             others.filter_map(|seen| self.places.get(&seen.member.id).copied()).collect::<Vec<_>>()
         };
         let (heard, mut silent) = (place(false), place(true));
-        silent.extend(
-            seeds.iter().filter_map(|seed| seed.parse::<SocketAddr>().ok()).filter(|seed| !heard.contains(seed)),
-        );
+        let known: HashSet<_> = heard.iter().collect();
+        silent.extend(seeds.all().filter(|seed| !known.contains(seed)));
         let mut random = rand::rng();
         let silent_told = if heard.is_empty() { FIRST_TOLD } else { 1 };
         heard.sample(&mut random, FANOUT).chain(silent.sample(&mut random, silent_told)).copied().collect()
     }
 
     async fn say(&self, to: SocketAddr, answer: bool) {
-        let message = self.datagram(answer);
-        match self.socket.send_to(&message, to).await {
+        for datagram in self.datagrams(answer) {
+            self.send(&datagram, to).await;
+        }
+    }
+
+    /// Tells a member what is known of it, since it has forgotten that. Nobody else is told of: who plays something again to be
+    /// answered learns nothing.
+    async fn remind(&self, to: SocketAddr, reminder: Member) {
+        let words: Vec<_> = self.board.tell(0).into_iter().chain([reminder]).collect();
+        let places = vec![None; words.len()];
+        self.send(&word::sealed_told(&Told { words, places, answer: true }, &self.seal).encode_to_vec(), to).await;
+    }
+
+    async fn send(&self, message: &[u8], to: SocketAddr) {
+        match self.socket.send_to(message, to).await {
             Ok(bytes) => drop(self.sent_bytes.fetch_add(bytes as u64, Relaxed)),
             Err(error) => tracing::debug!(%to, %error, "a datagram could not be sent"),
         }
     }
 
-    /// What is known here, as much of it as fits.
-    fn datagram(&self, answer: bool) -> Vec<u8> {
-        let mut others = others_told(self.places.len());
-        loop {
-            let words = self.board.tell(others);
-            let places = words.iter().map(|word| self.places.get(&word.id).copied()).collect();
-            let message = word::sealed_told(&Told { words, places, answer }, &self.seal).encode_to_vec();
-            if message.len() <= MAX_BYTES || others == 0 {
-                return message;
-            }
-            others /= 2;
-        }
+    /// What is known here, in datagrams that every network carries whole.
+    fn datagrams(&self, answer: bool) -> impl Iterator<Item = Vec<u8>> {
+        let words = self.board.tell(others_told(self.places.len()));
+        let places = words.iter().map(|word| self.places.get(&word.id).copied()).collect();
+        let parts = word::sealed_in_parts(&Told { words, places, answer }, DATAGRAM_BYTES, &self.seal);
+        parts.into_iter().map(|part| part.encode_to_vec())
     }
 
     async fn hear(&mut self, datagram: &[u8], from: SocketAddr) {
+        let from = canonical(from);
         let told =
             v1::HelloMessage::decode(datagram).ok().and_then(|message| word::opened_told(&message, &self.seal).ok());
         let Some(told) = told else {
@@ -211,22 +251,29 @@ impl Talk {
             }
             return;
         };
-        let own = told.words.first().map(|word| word.id);
-        if own == Some(self.board.me().id) {
+        let Some(own) = told.words.first().cloned() else { return };
+        if own.id == self.board.me().id {
+            if self.echoes.len() < MAX_ECHOES {
+                self.echoes.insert(from);
+            }
             return;
         }
         let members = self.board.members().borrow().clone();
-        for (word, place) in told.words.iter().zip(&told.places) {
-            let heard = members.get(word.id).is_some_and(|seen| !seen.unreachable);
+        let ids: Vec<_> = told.words.iter().map(|word| word.id).collect();
+        let news = self.board.gossiped(told.words);
+        // What is played again is not new, and has no effect: it moves nobody, and nobody is answered.
+        for ((id, place), _) in ids.iter().zip(&told.places).zip(&news).filter(|(_, is_new)| **is_new) {
+            let heard = members.get(*id).is_some_and(|seen| !seen.unreachable);
             match place {
-                _ if Some(word.id) == own => self.places.insert(word.id, from),
+                _ if *id == own.id => self.places.insert(*id, from),
                 // Hearsay does not move somebody who is heard where it is.
-                Some(place) if !heard => self.places.insert(word.id, *place),
+                Some(place) if !heard => self.places.insert(*id, canonical(*place)),
                 _ => None,
             };
         }
-        self.board.gossiped(told.words);
-        if !told.answer {
+        if let Some(reminder) = self.board.reminder(&own) {
+            self.remind(from, reminder).await;
+        } else if !told.answer && news.first() == Some(&true) {
             self.say(from, true).await;
         }
     }
@@ -253,34 +300,5 @@ impl Membership for Gossip {
 impl Drop for Gossip {
     fn drop(&mut self) {
         self.stop.cancel();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::{super::tests::member, *};
-
-    #[tokio::test]
-    async fn a_datagram_carries_as_much_as_fits_and_always_something() {
-        let board = Board::new(member(1), super::super::Patience::default());
-        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let mut talk = Talk {
-            socket,
-            board: Arc::clone(&board),
-            seal: Seal::new("token"),
-            places: BTreeMap::new(),
-            strangers: 0,
-            sent_bytes: Arc::default(),
-        };
-        for id in 2..1000 {
-            let address = format!("{}{id}:18284", "long-".repeat(40));
-            board.gossiped(vec![Member { address, ..member(id) }]);
-            talk.places.insert(NodeId(id), "10.0.0.1:18282".parse().unwrap());
-        }
-        let datagram = talk.datagram(false);
-        assert!((20_000..=MAX_BYTES).contains(&datagram.len()), "{} bytes", datagram.len());
-        let told = word::opened(&v1::HelloMessage::decode(&datagram[..]).unwrap(), &talk.seal).unwrap();
-        assert!(told.len() > 100, "{} words", told.len());
     }
 }

@@ -1,8 +1,10 @@
 //! Asking other members who they are and whether they live: one small gRPC call with a deadline.
 
 use super::{
-    Member, NodeId, Seal,
+    Member, NodeId, Seal, Seed,
     board::Board,
+    search::{Cause, Fault},
+    seed::{Found, Places},
     word::{OTHERS_TOLD, opened, sealed},
 };
 use fodder_api::v1::cluster_client::ClusterClient;
@@ -10,6 +12,7 @@ use fodder_core::{Error, Result};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -46,11 +49,13 @@ pub(super) struct Prober {
     seal: Seal,
     dial: Dial,
     lines: Mutex<BTreeMap<String, Line>>,
+    /// Why nobody answered last at an address.
+    faults: Mutex<BTreeMap<String, Fault>>,
 }
 
 impl Prober {
     pub(super) fn new(board: Arc<Board>, seal: Seal, dial: Dial) -> Arc<Self> {
-        Arc::new(Self { board, seal, dial, lines: Mutex::default() })
+        Arc::new(Self { board, seal, dial, lines: Mutex::default(), faults: Mutex::default() })
     }
 
     /// Asks everybody at these addresses and everybody known, without waiting for the answers.
@@ -59,9 +64,18 @@ impl Prober {
             let Some(client) = self.begin(&address) else { continue };
             let prober = Arc::clone(self);
             tasks.spawn(async move {
-                prober.ask(&address, client).await;
+                prober.ask(&address, client, None).await;
             });
         }
+    }
+
+    /// Tells the member at an address what is known of it, since it has forgotten that.
+    pub(super) fn remind(self: &Arc<Self>, address: String, reminder: Member) {
+        let Some(client) = self.begin(&address) else { return };
+        let prober = Arc::clone(self);
+        tokio::spawn(async move {
+            prober.ask(&address, client, Some(reminder)).await;
+        });
     }
 
     /// Asks the member at an address whether it lives; `silent` is done if it does not answer.
@@ -69,7 +83,7 @@ impl Prober {
         let Some(client) = self.begin(&address) else { return };
         let prober = Arc::clone(self);
         tokio::spawn(async move {
-            if prober.ask(&address, client).await != Some(id) {
+            if prober.ask(&address, client, None).await != Some(id) {
                 silent();
             }
         });
@@ -80,7 +94,7 @@ impl Prober {
         let known = self.addresses(&BTreeSet::new());
         let calls = known.iter().filter_map(|address| {
             let client = self.begin(address)?;
-            Some(self.ask(address, client))
+            Some(self.ask(address, client, None))
         });
         let _ = tokio::time::timeout(within, futures::future::join_all(calls)).await;
     }
@@ -97,7 +111,30 @@ impl Prober {
         };
         addresses.extend(seeds.iter().filter(|address| !answers_elsewhere(address)).cloned());
         addresses.remove(&members.me().address);
+        self.faults.lock().retain(|address, _| addresses.contains(address));
         addresses
+    }
+
+    /// The seeds at which nobody is found, neither another node nor this one, and why.
+    pub(super) fn lacking(&self, places: &Places) -> BTreeMap<Seed, Fault> {
+        let members = self.board.members().borrow().clone();
+        let (lines, faults) = (self.lines.lock(), self.faults.lock());
+        let known: BTreeSet<_> = members.all().iter().map(|seen| seen.member.address.as_str()).collect();
+        let own_port = members.me().address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let fault = |(seed, addresses): (&Seed, &Found)| {
+            let found = match addresses {
+                Err(why) => return Some((seed.clone(), Fault::new(Cause::Name, why))),
+                Ok(found) => found,
+            };
+            let texts: Vec<_> = found.iter().map(SocketAddr::to_string).collect();
+            let answers = |address: &String| lines.get(address).is_some_and(|line| line.who.is_some());
+            let is_found = texts.iter().any(|address| known.contains(address.as_str()) || answers(address))
+                || known.contains(seed.to_string().as_str())
+                || own_port.is_some_and(|port| seed.may_name(found, port));
+            let fault = texts.iter().find_map(|address| faults.get(address)).filter(|_| !is_found)?;
+            Some((seed.clone(), fault.clone()))
+        };
+        places.0.iter().filter_map(fault).collect()
     }
 
     /// The client of an address where no call is under way.
@@ -115,14 +152,17 @@ impl Prober {
     }
 
     /// Asks, and says who answered.
-    async fn ask(&self, address: &str, mut client: ClusterClient<Channel>) -> Option<NodeId> {
+    async fn ask(&self, address: &str, mut client: ClusterClient<Channel>, reminder: Option<Member>) -> Option<NodeId> {
         let asked = Instant::now();
-        let message = sealed(self.board.tell(OTHERS_TOLD), &self.seal);
+        let words = self.board.tell(OTHERS_TOLD).into_iter().chain(reminder).collect();
+        let message = sealed(words, &self.seal);
         let answer = tokio::time::timeout(DEADLINE, client.hello(message)).await;
         let words = match answer {
-            Ok(Ok(answer)) => opened(answer.get_ref(), &self.seal).map_err(|error| error.to_string()),
-            Ok(Err(status)) => Err(status.message().to_owned()),
-            Err(_) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
+            Ok(Ok(answer)) => {
+                opened(answer.get_ref(), &self.seal).map_err(|error| Fault::new(Cause::Refusal, error.to_string()))
+            }
+            Ok(Err(status)) => Err(Fault::of_call(&status)),
+            Err(_) => Err(Fault::new(Cause::Silence, format!("no answer within {} s", DEADLINE.as_secs()))),
         };
         match words {
             Ok(words) => {
@@ -131,13 +171,15 @@ impl Prober {
                     line.under_way = false;
                     line.who = who;
                 }
+                self.faults.lock().remove(address);
                 self.board.answered(words, asked.elapsed());
                 who
             }
-            Err(error) => {
+            Err(fault) => {
                 // The next call gets a new connection: one whose link was cut for long wakes up long after it is healed.
                 self.lines.lock().remove(address);
-                tracing::debug!(address, error, "a member did not answer");
+                tracing::debug!(address, why = fault.why, "a member did not answer");
+                self.faults.lock().insert(address.to_owned(), fault);
                 None
             }
         }

@@ -1,7 +1,15 @@
 //! Where to look for other members, as people write it: `host:port`, a host alone, a name that stands for many addresses,
 //! or a list of hosts as Slurm writes them, such as `gpu[01-04,07]`.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use futures::{StreamExt, future::BoxFuture, stream};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::watch;
 
 /// The port of a node's gRPC where none is given.
 const PORT: u16 = 18284;
@@ -9,8 +17,17 @@ const PORT: u16 = 18284;
 /// The most hosts that one list may stand for.
 const MAX_HOSTS: usize = 4096;
 
-/// How long all names may take to be looked up.
+/// How long a name may take to be looked up before that is told.
 const DEADLINE: Duration = Duration::from_secs(3);
+
+/// How many names are looked up at a time: each takes a thread, for as long as the resolver likes.
+const LOOK_UPS: usize = 16;
+
+/// How soon names are looked up anew.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// How long whoever begins waits for the first of them. Addresses need not be looked up, and are there at once.
+pub(super) const FIRST: Duration = Duration::from_millis(100);
 
 /// A host and a port to look for members at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,10 +60,41 @@ impl Seed {
         Ok(seeds)
     }
 
+    /// Whether it is the name of the machine of a node that listens at this port, as far as names tell: many a machine calls
+    /// itself by a loopback address, where the node need not listen.
+    pub(super) fn may_name(&self, addresses: &BTreeSet<SocketAddr>, port: u16) -> bool {
+        let is_name = self.host.parse::<IpAddr>().is_err() && self.host != "localhost";
+        is_name && self.port == port && addresses.iter().all(|address| address.ip().is_loopback())
+    }
+
     /// Whether it is this machine, whatever it is called.
     pub fn is_here(&self) -> bool {
-        self.host == "localhost" || self.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }
+
+    /// All addresses that it stands for now; or why there are none, within a short time.
+    pub(crate) async fn addresses(&self) -> Found {
+        tokio::time::timeout(DEADLINE, resolve(self)).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// The addresses of a seed, or why it has none.
+pub type Found = Result<BTreeSet<SocketAddr>, String>;
+
+/// How the addresses of a seed are found.
+pub type LookUp = Arc<dyn Fn(&Seed) -> BoxFuture<'static, Found> + Send + Sync>;
+
+/// Asks the machine's resolver, as long as that takes.
+pub(super) fn resolve(seed: &Seed) -> BoxFuture<'static, Found> {
+    let Seed { host, port } = seed.clone();
+    Box::pin(async move {
+        let found = tokio::net::lookup_host((host.as_str(), port)).await;
+        found.map(Iterator::collect).map_err(|error| error.to_string())
+    })
+}
+
+fn late() -> String {
+    format!("not looked up within {} s", DEADLINE.as_secs())
 }
 
 impl fmt::Display for Seed {
@@ -143,28 +191,58 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
-/// The addresses that seeds stand for now. Names that cannot be looked up leave what was known before.
-pub(super) async fn look_up(seeds: &[Seed], before: BTreeSet<String>) -> BTreeSet<String> {
-    let look_up = seeds.iter().map(|seed| tokio::net::lookup_host((seed.host.as_str(), seed.port)));
-    let Ok(found) = tokio::time::timeout(DEADLINE, futures::future::join_all(look_up)).await else {
-        tracing::warn!("the names of other nodes could not be looked up in time");
-        return before;
-    };
-    let mut addresses = BTreeSet::new();
-    let mut failed = false;
-    for (seed, found) in seeds.iter().zip(found) {
-        match found {
-            Ok(found) => addresses.extend(found.map(|address| address.to_string())),
-            Err(error) => {
-                tracing::debug!(%seed, %error, "the name of a node could not be looked up");
-                failed = true;
+/// What seeds stand for, as of when they were last looked up: of each its addresses, or why it has none.
+#[derive(Debug, Default)]
+pub(super) struct Places(pub(super) BTreeMap<Seed, Found>);
+
+impl Places {
+    /// Looks all of them up, again and again, until nobody wants to know any more. In a task of its own: a resolver may take
+    /// long, and whoever waited for it would be deaf to the others.
+    pub(super) fn follow(seeds: Vec<Seed>, look_up: LookUp) -> watch::Receiver<Self> {
+        let (sender, receiver) = watch::channel(Self::default());
+        tokio::spawn(async move {
+            let for_ever = async {
+                loop {
+                    let one = |seed| Self::look_up(seed, &look_up, &sender);
+                    stream::iter(&seeds).for_each_concurrent(LOOK_UPS, one).await;
+                    tokio::time::sleep(AGAIN).await;
+                }
+            };
+            tokio::select! {
+                () = for_ever => {}
+                () = sender.closed() => {}
+            }
+        });
+        receiver
+    }
+
+    /// Looks one up. That it takes long is told; it is waited for all the same, since the resolver would not stop.
+    async fn look_up(seed: &Seed, look_up: &LookUp, places: &watch::Sender<Self>) {
+        let learn = |found| places.send_if_modified(|places| places.learn(seed, found));
+        let mut found = look_up(seed);
+        match tokio::time::timeout(DEADLINE, &mut found).await {
+            Ok(found) => drop(learn(found)),
+            Err(_) => {
+                learn(Err(late()));
+                learn(found.await);
             }
         }
     }
-    if failed {
-        addresses.extend(before);
+
+    /// Takes in what was found; says whether that is new. A name that cannot be looked up stands for what it stood for before.
+    fn learn(&mut self, seed: &Seed, found: Found) -> bool {
+        let before = self.0.get(seed);
+        let is_new = before != Some(&found) && !(found.is_err() && before.is_some_and(Result::is_ok));
+        if is_new {
+            self.0.insert(seed.clone(), found);
+        }
+        is_new
     }
-    addresses
+
+    /// All addresses; one may be there several times.
+    pub(super) fn all(&self) -> impl Iterator<Item = SocketAddr> {
+        self.0.values().flatten().flatten().copied()
+    }
 }
 
 #[cfg(test)]
@@ -218,8 +296,13 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_cannot_be_looked_up_leaves_what_was_known() {
         let seeds = Seed::parse("127.0.0.1:1,no-such-host.invalid:2", None).unwrap();
-        let before = BTreeSet::from(["10.0.0.9:2".to_owned()]);
-        let found = look_up(&seeds, before).await;
-        assert!(found.contains("127.0.0.1:1") && found.contains("10.0.0.9:2"), "{found:?}");
+        let mut places = Places::follow(seeds.clone(), Arc::new(resolve));
+        let places = places.wait_for(|places| places.0.len() == 2).await.unwrap();
+        assert_eq!(places.all().collect::<Vec<_>>(), ["127.0.0.1:1".parse().unwrap()]);
+        assert!(places.0[&seeds[1]].is_err());
+        let (mut known, found) = (Places::default(), Ok(BTreeSet::from(["10.0.0.9:2".parse().unwrap()])));
+        assert!(known.learn(&seeds[1], Err("so".into())) && known.learn(&seeds[1], found.clone()));
+        assert!(!known.learn(&seeds[1], found.clone()) && !known.learn(&seeds[1], Err("so".into())));
+        assert_eq!(known.0[&seeds[1]], found);
     }
 }

@@ -39,7 +39,7 @@ pub struct MemberStatus {
     pub latency_us: Option<u64>,
     /// Bytes that it holds; null, if it did not say so in time.
     pub held_bytes: Option<u64>,
-    /// Reads that it answered from its own tiers, of all, between 0 and 1; null also where nothing was read.
+    /// Hits of all reads, as `fodder status` counts them, between 0 and 1; null also where nothing was read.
     pub hit_ratio: Option<f64>,
 }
 

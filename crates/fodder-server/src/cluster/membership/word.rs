@@ -3,7 +3,7 @@
 //! Nodes of different versions are together while a cluster is upgraded. What a later version says beside what is known here
 //! is passed on as it came, so that those who understand it do not lose it by way of those who do not.
 
-use super::{Incarnation, Member, NodeId, Seal, State, Versions};
+use super::{Incarnation, Member, NodeId, Seal, State, Versions, seal::SEAL_BYTES};
 use bytes::Bytes;
 use fodder_api::v1::{self, MemberState};
 use fodder_policy::membership::MAX_REST_BYTES;
@@ -37,15 +37,45 @@ pub(super) fn sealed(words: Vec<Member>, seal: &Seal) -> v1::HelloMessage {
 
 /// Encodes and seals what a member says.
 pub(super) fn sealed_told(told: &Told, seal: &Seal) -> v1::HelloMessage {
-    let word = |(word, place): (&Member, &Option<SocketAddr>)| {
+    sealed_words(encoded(told).collect(), told.answer, seal)
+}
+
+/// Encodes and seals what a member says in as many messages as it takes for none to be longer than this, if a word is not as long
+/// by itself. Each begins with the member's own word; the first alone may want an answer.
+pub(super) fn sealed_in_parts(told: &Told, max_bytes: usize, seal: &Seal) -> Vec<v1::HelloMessage> {
+    let mut words = encoded(told);
+    let Some(own) = words.next() else { return Vec::new() };
+    let (mut parts, mut bytes) = (vec![vec![own.clone()]], own.len());
+    for word in words {
+        let part = parts.last_mut().expect("there is a first");
+        if part.len() > 1 && MESSAGE_BYTES + bytes + word.len() + WORD_BYTES * (part.len() + 1) > max_bytes {
+            bytes = own.len() + word.len();
+            parts.push(vec![own.clone(), word]);
+        } else {
+            bytes += word.len();
+            part.push(word);
+        }
+    }
+    let sealed = |(number, words)| sealed_words(words, told.answer || number > 0, seal);
+    parts.into_iter().enumerate().map(sealed).collect()
+}
+
+/// What a message has beside its words, and what it has beside each, at most.
+const MESSAGE_BYTES: usize = SEAL_BYTES + 8;
+const WORD_BYTES: usize = 3;
+
+fn encoded(told: &Told) -> impl Iterator<Item = Bytes> {
+    told.words.iter().zip(&told.places).map(|(word, place)| {
         let place = place.map(|place| place.to_string()).unwrap_or_default();
         let mut encoded = v1::MemberWord { gossip_address: place, ..to_wire(word) }.encode_to_vec();
         // Behind what is understood here, so that it counts for who understands it.
         encoded.extend_from_slice(&word.rest);
         encoded.into()
-    };
-    let members = told.words.iter().zip(&told.places).map(word).collect();
-    let words = v1::Words { members, answer: told.answer }.encode_to_vec();
+    })
+}
+
+fn sealed_words(members: Vec<Bytes>, answer: bool, seal: &Seal) -> v1::HelloMessage {
+    let words = v1::Words { members, answer }.encode_to_vec();
     v1::HelloMessage { seal: seal.of(&words).to_vec().into(), words: words.into() }
 }
 

@@ -13,7 +13,7 @@ use super::{
 use bytes::{Buf, Bytes, BytesMut};
 use fodder_api::{
     frames::{
-        GIVES_SINCE, Give, HANDS_SINCE, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request,
+        COMPARES_SINCE, GIVES_SINCE, Give, HANDS_SINCE, Hello, HelloReply, Kind, MetHead, PartHead, ReplyHead, Request,
         RunningChecksum, TELLS_SINCE,
     },
     v1::{ErrorCode, PeerReply},
@@ -41,7 +41,7 @@ pub(crate) enum Frame {
     /// There are none to come.
     Done,
     /// What it says.
-    Told(PeerReply),
+    Told(Box<PeerReply>),
     /// What is due is not at hand.
     Lacking,
 }
@@ -51,12 +51,29 @@ pub(crate) enum Frame {
 pub(crate) enum Question<'a> {
     /// To give bytes.
     Give(&'a Wanted, Manner),
+    /// The same, since what came did not match.
+    GiveAgain(&'a Wanted, Manner),
     /// To hand over several things, as far as they are at hand.
     Hand(&'a [Wanted]),
     /// To take bytes over; how long the other side may be silent.
     Take(&'a Wanted, Duration),
     /// Something in words.
     Tell(&'a [u8], Patience),
+}
+
+impl Question<'_> {
+    /// Whether somebody waits for the bytes of one thing.
+    pub(super) fn is_for_bytes(&self) -> bool {
+        matches!(self, Self::Give(..) | Self::GiveAgain(..))
+    }
+
+    /// What it is about, where that is one thing.
+    pub(super) fn wanted(&self) -> Option<&Wanted> {
+        match self {
+            Self::Give(wanted, _) | Self::GiveAgain(wanted, _) | Self::Take(wanted, _) => Some(wanted),
+            Self::Hand(_) | Self::Tell(..) => None,
+        }
+    }
 }
 
 /// The heads of a part.
@@ -154,6 +171,11 @@ impl Connection {
                 self.send(Request::Give(as_asked(wanted, manner))).await?;
                 self.next(wanted).await
             }
+            Question::GiveAgain(wanted, manner) => {
+                let again = self.version >= COMPARES_SINCE;
+                self.send(Request::Give(Give { again, ..as_asked(wanted, manner) })).await?;
+                self.next(wanted).await
+            }
             Question::Hand(_) if self.version < HANDS_SINCE => Err(Failure::Refused(format!(
                 "it speaks version {} of the frames, in which nodes do not ask for what is at hand",
                 self.version
@@ -185,9 +207,9 @@ impl Connection {
             Question::Tell(message, patience) => {
                 self.send(Request::Tell { message }).await?;
                 match self.end(patience.first_word, patience.progress).await? {
-                    (Kind::Told, body) => {
-                        PeerReply::decode(body).map(Frame::Told).map_err(|bad| Failure::Lied(bad.to_string()))
-                    }
+                    (Kind::Told, body) => PeerReply::decode(body)
+                        .map(|reply| Frame::Told(Box::new(reply)))
+                        .map_err(|bad| Failure::Lied(bad.to_string())),
                     _ => Err(Failure::Lied("it answered something else than what was asked".into())),
                 }
             }
@@ -297,6 +319,7 @@ impl Connection {
                 _ if head.request != self.request => Failure::Silent(why),
                 ErrorCode::Closed => Failure::Silent(why),
                 ErrorCode::Denied => Failure::Lied(why),
+                ErrorCode::Full => Failure::Full(why),
                 _ => Failure::Refused(why),
             });
         }
@@ -358,5 +381,6 @@ fn as_asked(wanted: &Wanted, manner: Manner) -> Give<'_> {
         only_held: manner.is_only_held(),
         stand_in: matches!(manner, Manner::StandIn | Manner::FormerOwner),
         at_hand: false,
+        again: false,
     }
 }

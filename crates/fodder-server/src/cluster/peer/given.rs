@@ -123,15 +123,15 @@ impl Given {
         Ok(taken.len())
     }
 
-    /// Bytes did not match. An honest peer may have dropped them while it sent them from its file; then what it sends when it
-    /// is asked again does.
+    /// Bytes did not match. An honest peer may have dropped them while it sent them from its file, or its disk may have damaged
+    /// them; then what it sends when it is asked again does match.
     async fn ask_again(&mut self) -> Result<(), Failure> {
         self.connection = None;
         if std::mem::replace(&mut self.is_asked_again, true) {
             return Err(Failure::Lied("bytes do not match their checksum, twice".into()));
         }
         let began = Instant::now();
-        let asked = self.peer.ask(&self.ways, Question::Give(&self.wanted, self.manner));
+        let asked = self.peer.ask(&self.ways, Question::GiveAgain(&self.wanted, self.manner));
         let late = |_| Failure::Late("it did not answer in time when it was asked again".into());
         let asked = timeout(self.patience(), asked).await.map_err(late)?;
         self.late += began.elapsed();
@@ -156,6 +156,6 @@ impl Given {
 #[async_trait]
 impl engine::peer::Given for Given {
     async fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.take(buffer).await.map_err(|failure| self.peer.broke_off(&failure, &self.ways))
+        self.take(buffer).await.map_err(|failure| self.peer.broke_off(&failure, &self.wanted, &self.ways))
     }
 }

@@ -104,7 +104,8 @@ impl Handed {
 impl engine::peer::Handed for Handed {
     async fn next(&mut self, buffer: &mut [u8]) -> Result<bool> {
         let Some(wanted) = self.wanted.next() else { return Ok(false) };
-        let taken = self.take(&wanted, buffer).await.map_err(|failure| self.peer.broke_off(&failure, &self.ways))?;
+        let taken = self.take(&wanted, buffer).await;
+        let taken = taken.map_err(|failure| self.peer.broke_off(&failure, &wanted, &self.ways))?;
         self.over();
         Ok(taken)
     }

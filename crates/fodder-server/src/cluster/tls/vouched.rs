@@ -47,7 +47,3 @@ impl fmt::Debug for Vouched {
         f.write_str("Vouched")
     }
 }
-
-/// Who is on the other side of a gRPC connection, as far as that is known.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Caller(pub(crate) Option<Arc<Vouched>>);

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::cluster::peer::breaker::Fault;
+use crate::cluster::peer::Failure;
 
 const NOW: Duration = Duration::from_secs(100);
 
@@ -58,7 +58,7 @@ fn the_next_does_the_work_of_an_owner_that_does_not_answer() {
     let views: Vec<_> = (1..=4).map(|me| view_of(me, 1, &all)).collect();
     for view in &views[1..] {
         let dead = view.peers().find(|peer| peer.id == 1).unwrap();
-        (0..3).for_each(|_| dead.failed(Fault::Silence, NOW));
+        (0..3).for_each(|_| dead.failed(&Failure::Silent(String::new()), None, NOW));
     }
     for object in objects() {
         let was_owned_by_dead = views[0].role("", object, 0, NOW) == Role::Owner;

@@ -3,7 +3,8 @@
 
 use crate::warm::Unknown;
 use fodder_api::v1::{WarmNode, WarmProgress};
-use std::time::Instant;
+use fodder_core::engine::warm::average;
+use std::time::{Duration, Instant};
 
 /// Problems that are told one by one, of all nodes.
 const MAX_PROBLEMS: usize = 20;
@@ -148,6 +149,7 @@ impl Whole {
             files_declined: sum(|progress| progress.files_declined),
             declined_because: because.cloned().unwrap_or_default(),
             files_failed: sum(|progress| progress.files_failed),
+            files_outdated: sum(|progress| progress.files_outdated),
             files_evicted: sum(|progress| progress.files_evicted),
             files_unknown: self.unknown.count,
             unknown: self.unknown.first.clone(),
@@ -163,11 +165,13 @@ impl Whole {
         }
     }
 
-    /// How it stands at its end.
-    pub(super) fn last(&self) -> WarmProgress {
+    /// How it stands at its end, after so much time.
+    pub(super) fn last(&self, took: Duration) -> WarmProgress {
         let mut parts = self.owned.iter().chain(&self.copies);
         let complete = self.adds_up() && self.unknown.count == 0 && parts.all(|part| part.progress.complete);
-        WarmProgress { finished: true, complete, bytes_per_second: 0.0, eta_ms: None, ..self.progress() }
+        let progress = self.progress();
+        let bytes_per_second = average(progress.bytes_fetched, took);
+        WarmProgress { finished: true, complete, bytes_per_second, eta_ms: None, ..progress }
     }
 
     fn node(&self, part: &Part) -> WarmNode {
@@ -193,6 +197,8 @@ impl Whole {
 mod tests {
     use super::*;
 
+    const TOOK: Duration = Duration::from_secs(2);
+
     fn part(id: u128, files: u64, bytes: u64, there: u64) -> Part {
         let mut part = Part::new(id, format!("node-{id}:1"));
         let (finished, complete) = (true, bytes == there);
@@ -216,12 +222,13 @@ mod tests {
     fn what_nodes_own_adds_up_or_the_round_does_not_count() {
         let mut whole = Whole::new(10, 1000, Unknown::default());
         whole.take_in(&[part(1, 4, 400, 400), part(2, 5, 500, 500)], false, false);
-        assert!(!whole.adds_up() && !whole.last().complete, "one object is nobody's");
+        assert!(!whole.adds_up() && !whole.last(TOOK).complete, "one object is nobody's");
         whole.take_in(&[part(1, 5, 500, 500), part(2, 5, 500, 500)], false, false);
         assert!(whole.adds_up());
-        let last = whole.last();
+        let last = whole.last(TOOK);
         assert!(last.complete && last.finished, "{last:?}");
         assert_eq!((last.files_there, last.bytes_there, last.nodes.len()), (10, 1000, 2));
+        assert_eq!((last.bytes_fetched, last.bytes_per_second), (1000, 500.0));
     }
 
     #[test]
@@ -229,13 +236,13 @@ mod tests {
         let mut whole = Whole::new(1, 100, Unknown::default());
         whole.take_in(&[part(1, 1, 100, 100)], false, false);
         whole.take_in(&[part(1, 1, 50, 20)], true, false);
-        assert!(!whole.last().complete);
-        assert_eq!((whole.last().bytes_copied, whole.last().bytes_copied_there), (50, 20));
+        assert!(!whole.last(TOOK).complete);
+        assert_eq!((whole.last(TOOK).bytes_copied, whole.last(TOOK).bytes_copied_there), (50, 20));
         let mut unknown = Unknown::default();
         unknown.note(3);
         let mut whole = Whole::new(1, 100, unknown);
         whole.take_in(&[part(1, 1, 100, 100)], false, false);
-        assert!(!whole.last().complete && whole.last().files_unknown == 1);
+        assert!(!whole.last(TOOK).complete && whole.last(TOOK).files_unknown == 1);
     }
 
     #[test]
@@ -270,6 +277,6 @@ mod tests {
         let mut again = part(1, 2, 200, 200);
         again.progress.bytes_fetched = 100;
         whole.take_in(&[again], false, false);
-        assert_eq!(whole.last().bytes_fetched, 130 + 100);
+        assert_eq!(whole.last(TOOK).bytes_fetched, 130 + 100);
     }
 }

@@ -31,6 +31,8 @@ pub(in crate::rest) struct WarmLine {
     declined_because: String,
     /// Objects that the origin did not give.
     files_failed: u64,
+    /// Of these, objects that were deleted or changed at the origin since they were listed.
+    files_outdated: u64,
     /// Objects that were there, and that the residency policy gave up again.
     files_evicted: u64,
     /// Always 0 here.

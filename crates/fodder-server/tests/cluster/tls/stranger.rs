@@ -35,8 +35,8 @@ fn questions(give: Give<'_>) -> Vec<Request<'_>> {
 fn first_of(one: &One) -> Give<'static> {
     let object = one.dataset.snapshot().lookup("0000.jpg").unwrap();
     let key = one.dataset.objects().key(object).0;
-    let (only_held, stand_in, at_hand) = (false, true, false);
-    Give { dataset: NAME, path: "0000.jpg", key, offset: 0, length: 100, only_held, stand_in, at_hand }
+    let (only_held, stand_in, at_hand, again) = (false, true, false, false);
+    Give { dataset: NAME, path: "0000.jpg", key, offset: 0, length: 100, only_held, stand_in, at_hand, again }
 }
 
 /// Says hello and asks; how it was answered.

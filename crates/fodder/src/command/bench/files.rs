@@ -49,6 +49,13 @@ impl Files {
         self.root.join(&self.files[index].0)
     }
 
+    /// The first file that only one of two directories has, or that has another size in the other.
+    pub(super) fn first_difference<'a>(&'a self, other: &'a Self) -> Option<&'a Path> {
+        let same = self.files.iter().zip(&other.files).take_while(|(mine, theirs)| mine == theirs).count();
+        let next = [self, other].into_iter().filter_map(|found| found.files.get(same));
+        next.map(|(path, _)| path.as_path()).min()
+    }
+
     /// The bytes of all of them.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, size)| size).sum()

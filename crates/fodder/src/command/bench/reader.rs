@@ -1,8 +1,14 @@
 //! One reader of a directory: it goes on where it was when its turn comes again.
 
-use super::{files::Files, histogram::Histogram};
+use super::{
+    checksum::other_bytes,
+    files::Files,
+    histogram::Histogram,
+    sums::{Sum, Sums},
+};
 use crate::cli::BenchReadArgs;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use fodder_api::frames::{RunningChecksum, checksum};
 use memmap2::Mmap;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
@@ -68,8 +74,8 @@ pub(super) struct Reader {
     offset: u64,
     pub(super) times: Histogram,
     pub(super) bytes: u64,
-    /// Files of which it has read something.
-    pub(super) touched: Vec<bool>,
+    /// What it has read, if that is to be compared.
+    pub(super) sums: Option<Sums>,
 }
 
 impl Reader {
@@ -91,7 +97,7 @@ impl Reader {
             offset: 0,
             times: Histogram::default(),
             bytes: 0,
-            touched: vec![false; count],
+            sums: args.checksum.then(|| Sums::new(args.readers)),
         }
     }
 
@@ -104,11 +110,13 @@ impl Reader {
                 return Ok(());
             }
             let read = self.operation(files);
-            let bytes = read.with_context(|| format!("cannot read {}", files.path(self.file).display()))?;
+            let read = read.with_context(|| format!("cannot read {}", files.path(self.file).display()))?;
             self.times.add(began.elapsed());
-            self.bytes += bytes;
-            self.touched[self.file] = true;
-            self.advance(files, bytes);
+            self.bytes += read.bytes;
+            if self.sums.as_mut().is_some_and(|sums| !sums.keep(self.file, self.offset, read)) {
+                bail!(other_bytes(&files.path(self.file), self.offset));
+            }
+            self.advance(files, read.bytes);
         }
     }
 
@@ -116,12 +124,14 @@ impl Reader {
     fn choose(&mut self, files: &Files) {
         if matches!(self.way, Way::Random | Way::Whole { random: true }) {
             self.file = self.dice.random_range(0..files.files.len());
+        }
+        if self.way == Way::Random {
             let chunks = files.files[self.file].1.div_ceil(self.buffer.len() as u64);
             self.offset = self.dice.random_range(0..chunks) * self.buffer.len() as u64;
         }
     }
 
-    fn operation(&mut self, files: &Files) -> io::Result<u64> {
+    fn operation(&mut self, files: &Files) -> io::Result<Sum> {
         if let Way::Whole { .. } = self.way {
             return self.read_whole(files);
         }
@@ -132,27 +142,36 @@ impl Reader {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(place) => place.insert(Open::new(File::open(files.path(self.file))?, self.mapped)?),
         };
-        file.read_at(&mut self.buffer, self.offset).map(|n| n as u64)
+        let n = file.read_at(&mut self.buffer, self.offset)?;
+        let crc = if self.sums.is_some() { checksum(&self.buffer[..n]) } else { 0 };
+        Ok(Sum { bytes: n as u64, crc })
     }
 
-    fn read_whole(&mut self, files: &Files) -> io::Result<u64> {
+    fn read_whole(&mut self, files: &Files) -> io::Result<Sum> {
         let mut file = File::open(files.path(self.file))?;
-        let mut bytes = 0;
+        let (mut bytes, mut sum) = (0, self.sums.as_ref().map(|_| RunningChecksum::of(&[])));
         loop {
             match file.read(&mut self.buffer)? {
-                0 => return Ok(bytes),
-                n => bytes += n as u64,
+                0 => return Ok(Sum { bytes, crc: sum.map_or(0, |sum| sum.value()) }),
+                n => {
+                    bytes += n as u64;
+                    sum.iter_mut().for_each(|sum| sum.add(&self.buffer[..n]));
+                }
             }
         }
     }
 
     /// Where the next operation is, for one who does not jump. A file that is shorter than it was ends where it ends.
     fn advance(&mut self, files: &Files, bytes: u64) {
-        self.offset += bytes;
-        if self.way != Way::Random && (bytes == 0 || self.offset >= files.files[self.file].1) {
-            self.open.remove(&self.file);
-            self.file = (self.file + 1) % files.files.len();
-            self.offset = 0;
+        let end = self.offset + bytes;
+        match self.way {
+            Way::Random => {}
+            Way::Sequential if bytes > 0 && end < files.files[self.file].1 => self.offset = end,
+            Way::Sequential | Way::Whole { .. } => {
+                self.open.remove(&self.file);
+                self.file = (self.file + 1) % files.files.len();
+                self.offset = 0;
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What was measured, for people and for machines.
 
-use super::{super::plural, turns::Side};
+use super::{super::plural, checksum::Checked, turns::Side};
 use crate::cli::BenchReadArgs;
 use anyhow::Result;
 use fodder_core::size;
@@ -22,9 +22,12 @@ pub(super) struct Report {
     /// Reads that the cache did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
-    /// Files whose bytes were compared, and were the same.
+    /// Files of which something was compared, and was the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     checked_files: Option<u64>,
+    /// Reads whose bytes were compared, and were the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checked_reads: Option<u64>,
 }
 
 /// How fast one directory was.
@@ -65,7 +68,7 @@ impl Speed {
 }
 
 impl Report {
-    pub(super) fn new(sides: &[Side], args: &BenchReadArgs, missed: Option<u64>, checked_files: Option<u64>) -> Self {
+    pub(super) fn new(sides: &[Side], args: &BenchReadArgs, missed: Option<u64>, checked: Option<Checked>) -> Self {
         let dir = Speed::of(&sides[0]);
         let against = sides.get(1).map(Speed::of);
         let measure = |speed: &Speed| if args.small { speed.ops_per_s } else { speed.gbps };
@@ -79,7 +82,9 @@ impl Report {
             (true, true) => "small random",
         };
         let (readers, chunk_bytes) = (args.readers, args.chunk);
-        Self { mode, readers, chunk_bytes, dir, against, ratio, missed, checked_files }
+        let (checked_files, checked_reads) =
+            (checked.map(|checked| checked.files), checked.map(|checked| checked.reads));
+        Self { mode, readers, chunk_bytes, dir, against, ratio, missed, checked_files, checked_reads }
     }
 
     pub(super) fn json(&self) -> Result<String> {
@@ -87,8 +92,12 @@ impl Report {
     }
 
     pub(super) fn text(&self) -> String {
-        let (chunk, readers) = (size::human(self.chunk_bytes), plural(self.readers.into(), "reader"));
-        let mut text = format!("{} reads of {chunk}, {readers}\n", self.mode);
+        let what = match self.mode {
+            "small" => "whole files, opened, read and closed".into(),
+            "small random" => "whole files in random order, opened, read and closed".into(),
+            mode => format!("{mode} reads of {}", size::human(self.chunk_bytes)),
+        };
+        let mut text = format!("{what}, {}\n", plural(self.readers.into(), "reader"));
         let _ = writeln!(
             text,
             "{:>8} {:>10} {:>9} {:>9} {:>9} {:>10}",
@@ -104,8 +113,9 @@ impl Report {
         if let Some(ratio) = self.ratio {
             let _ = writeln!(text, "ratio {ratio:.3}");
         }
-        if let Some(files) = self.checked_files {
-            let _ = writeln!(text, "{} compared, byte for byte the same", plural(files, "file"));
+        if let (Some(reads), Some(files)) = (self.checked_reads, self.checked_files) {
+            let (ops, files) = (plural(self.dir.ops, "read"), plural(files, "file"));
+            let _ = writeln!(text, "{reads} of {ops} compared by checksum, of {files}: all the same");
         }
         if let Some(missed) = self.missed {
             let _ = writeln!(text, "{} missed the cache", plural(missed, "read"));

@@ -1,8 +1,8 @@
 //! The sides take turns: in short slices, so that what else happens on the machine happens to both.
 
-use super::{files::Files, histogram::Histogram, reader::Reader};
+use super::{files::Files, histogram::Histogram, reader::Reader, sums::Sums};
 use crate::cli::BenchReadArgs;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -50,13 +50,14 @@ impl Side {
         self.readers.iter().map(|reader| reader.bytes).sum()
     }
 
-    /// Whether anything of a file was read.
-    pub(super) fn touched(&self, file: usize) -> bool {
-        self.readers.iter().any(|reader| reader.touched[file])
+    /// What was read, if it is to be compared.
+    pub(super) fn sums(&self) -> impl Iterator<Item = &Sums> {
+        self.readers.iter().filter_map(|reader| reader.sums.as_ref())
     }
 }
 
-/// Lets the sides read, each for an equal part of the time. Who begins changes from round to round.
+/// Lets the sides read, each for an equal part of the time. Who begins changes from round to round. An error if a side had no time
+/// to read anything.
 pub(super) fn take(sides: &mut [Side], args: &BenchReadArgs) -> Result<()> {
     let each = args.duration / sides.len() as u32;
     let slice = SLICE.min(each / MIN_TURNS);
@@ -66,6 +67,10 @@ pub(super) fn take(sides: &mut [Side], args: &BenchReadArgs) -> Result<()> {
             let side = if round % 2 == 0 { n } else { sides.len() - 1 - n };
             sides[side].turn(slice)?;
         }
+    }
+    if let Some(side) = sides.iter().find(|side| side.times().len() == 0) {
+        let (dir, duration) = (side.files.root.display(), humantime::format_duration(args.duration));
+        bail!("nothing of {dir} was read in {duration}: give a longer --duration");
     }
     Ok(())
 }

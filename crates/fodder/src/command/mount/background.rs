@@ -1,30 +1,36 @@
 //! A mount in the background: the same command in the foreground of another process, whose first words are listened to.
 
-use crate::{cli::MountArgs, command::print, join};
+use crate::{
+    cli::{LogArgs, MountArgs},
+    command::print,
+    join,
+};
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    os::unix::process::CommandExt,
+    path::PathBuf,
     process::{Command, ExitCode, Stdio},
 };
 
 /// Starts it, and returns once it is mounted, or with why it is not.
-pub(super) fn run(args: &MountArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program, to mount in the background")?;
-    let log = join::cache_dir(&args.node)?;
-    let _ = fs::create_dir_all(&log);
+    let log = log_file(args, log_args)?;
     let mut command = Command::new(program);
-    command.arg("mount").arg("--foreground").args(flags(args)).arg("--").args(&args.sources).arg(&args.dir);
-    if std::env::var_os("FODDER_LOG_FILE").is_none() {
-        command.env("FODDER_LOG_FILE", log.join("mount.log"));
-    }
+    command
+        .args(["mount", "--foreground", "--starter=leaves"])
+        .args(flags(args))
+        .args(log_flags(log_args))
+        .arg("--log-file")
+        .arg(&log);
+    command.arg("--").args(&args.sources).arg(&args.dir);
     let mut child = command
-        .stdin(Stdio::null())
+        // It ends if this process does, until it is mounted.
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that Ctrl-C in this terminal is not meant for it.
-        .process_group(0)
         .spawn()
         .context("cannot mount in the background")?;
     let said = BufReader::new(child.stdout.take().context("the mount has no output")?);
@@ -43,15 +49,46 @@ pub(super) fn run(args: &MountArgs) -> Result<ExitCode> {
     let why = why.trim();
     let why = why.strip_prefix("fodder: ").unwrap_or(why);
     if why.is_empty() {
-        bail!("the mount ended without a word; see the log in {}", log.display());
+        bail!("the mount ended without a word; see its log, {}", log.display());
     }
     bail!("{why}")
 }
 
+/// Leaves the session of whoever started this process: what is typed into that terminal is not meant for it, once it is
+/// mounted. Not before: where an automounter waits for the mount, the kernel lets only the automounter's own group of
+/// processes at the directory, and holds up everybody else until it is mounted.
+pub(super) fn leave() {
+    if let Err(error) = rustix::process::setsid() {
+        tracing::debug!(%error, "the mount stays in the session of whoever started it");
+    }
+}
+
+/// Where it logs: nobody sees what it would say.
+fn log_file(args: &MountArgs, log_args: &LogArgs) -> Result<PathBuf> {
+    if let Some(file) = &log_args.log_file {
+        return Ok(file.clone());
+    }
+    let dir = join::cache_dir(&args.node)?;
+    let _ = fs::create_dir_all(&dir);
+    Ok(dir.join("mount.log"))
+}
+
+/// How it logs, as that was given.
+fn log_flags(log_args: &LogArgs) -> impl Iterator<Item = String> {
+    let level = log_args.log_level.as_ref().map(|level| format!("--log-level={level}"));
+    let format = log_args.log_format.and_then(|format| format.to_possible_value());
+    level.into_iter().chain(format.map(|format| format!("--log-format={}", format.get_name())))
+}
+
 /// The flags again, as they were given.
 fn flags(args: &MountArgs) -> Vec<String> {
-    let MountArgs { allow_other, immutable, no_passthrough, refresh, patience, node, .. } = args;
-    let switches = [("allow-other", *allow_other), ("immutable", *immutable), ("no-passthrough", *no_passthrough)];
+    let MountArgs { allow_other, immutable, anonymous, no_passthrough, refresh, patience, node, .. } = args;
+    let switches = [
+        ("allow-other", *allow_other),
+        ("immutable", *immutable),
+        ("anonymous", *anonymous),
+        ("no-passthrough", *no_passthrough),
+    ];
     let switches = switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}"));
     let duration = |duration| humantime::format_duration(duration).to_string().replace(' ', "");
     let values = [
@@ -60,7 +97,7 @@ fn flags(args: &MountArgs) -> Vec<String> {
         ("transport", Some(args.transport.to_string())),
         ("max-background", Some(args.max_background.to_string())),
         ("congestion-threshold", Some(args.congestion_threshold.to_string())),
-        ("read-ahead", Some(args.read_ahead.to_string())),
+        ("read-ahead", args.read_ahead.map(|bytes| bytes.to_string())),
         ("open-files", args.open_files.map(|files| files.to_string())),
         ("addr", node.addr.clone()),
         ("cache-size", args.cache_size.as_ref().map(ToString::to_string)),

@@ -33,7 +33,7 @@ pub(super) fn by(args: &ServeArgs, config: Config, engine: Arc<Engine>, memory: 
     })
 }
 
-async fn apply(engine: &Engine, memory: &Mutex<Memory>, running: &mut Config, config: Config) -> NodeReload {
+async fn apply(engine: &Arc<Engine>, memory: &Mutex<Memory>, running: &mut Config, config: Config) -> NodeReload {
     let mut done = NodeReload { needs_restart: needs_restart(running, &config), ..Default::default() };
     let mut errors = Vec::new();
     let name = |dataset: &DatasetConfig| dataset.name.clone();

@@ -12,14 +12,31 @@ use tokio::time::sleep;
 
 /// How often a node looks at its clients.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long a node without a dataset waits for another client: one that has just come may not have said a word yet.
+const MOMENT: Duration = Duration::from_millis(500);
 
-/// Ends when no client has been connected for `patience`; never, without one.
-pub(super) async fn idle(clients: impl Fn() -> u64, patience: Option<Duration>) {
+/// The clients of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Clients {
+    /// Connected now.
+    pub(super) open: u64,
+    /// Connected at any time.
+    pub(super) ever: u64,
+}
+
+/// Ends when no client has been connected for `patience`; never, without one. A node that has no dataset when its clients
+/// go ends soon: what they wanted could not be opened, perhaps for what is in its environment, and they may come again
+/// with another.
+pub(super) async fn idle(clients: impl Fn() -> Clients, has_datasets: impl Fn() -> bool, patience: Option<Duration>) {
     let Some(patience) = patience else { return pending().await };
-    let mut last_seen = Instant::now();
+    let (mut last_seen, mut ever) = (Instant::now(), 0);
     while last_seen.elapsed() < patience {
-        if clients() > 0 {
-            last_seen = Instant::now();
+        let clients = clients();
+        // Some stay for less than a look.
+        if clients.open > 0 || clients.ever != ever {
+            (last_seen, ever) = (Instant::now(), clients.ever);
+        } else if ever > 0 && !has_datasets() && last_seen.elapsed() > MOMENT {
+            return;
         }
         sleep(LOOK.min(patience / 4)).await;
     }

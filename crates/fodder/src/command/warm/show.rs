@@ -3,7 +3,7 @@
 use super::{super::plural, list::List};
 use anyhow::Result;
 use fodder_api::v1::WarmProgress;
-use fodder_core::size;
+use fodder_core::{engine::warm::average, size};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     fmt::Write,
@@ -50,7 +50,7 @@ impl View {
         let due = self.printed.is_none_or(|printed| printed.elapsed() >= LINE_EVERY);
         if self.json && due && !progress.finished {
             self.printed = Some(Instant::now());
-            super::super::print(&self.line("progress", &progress, None)?)?;
+            super::super::print(&line("progress", &progress, self.began.elapsed(), None)?)?;
         }
         self.last = Some(progress);
         Ok(())
@@ -59,24 +59,33 @@ impl View {
     /// Says how it ended; whether everything is there.
     pub(super) fn end(self, end: End, list: Option<&List>) -> Result<bool> {
         self.bar.finish_and_clear();
-        let progress = self.last.clone().unwrap_or_default();
+        let (mut progress, took) = (self.last.unwrap_or_default(), self.began.elapsed());
+        let came = match end {
+            End::Finished => progress.bytes_fetched,
+            // Of requests that have not ended, only what is there is known.
+            End::Stopped => progress.bytes_there.saturating_sub(progress.bytes_skipped),
+        };
+        // The node knows nothing of the time before it was asked.
+        progress.bytes_per_second = average(came, took);
+        progress.eta_ms = None;
         if self.json {
             let event = if end == End::Finished { "finished" } else { "stopped" };
-            super::super::print(&self.line(event, &progress, list)?)?;
+            super::super::print(&line(event, &progress, took, list)?)?;
         } else {
-            super::super::print(&sentences(end, &progress, self.began.elapsed(), list))?;
+            super::super::print(&sentences(end, &progress, took, list))?;
         }
         Ok(end == End::Finished && progress.complete)
     }
+}
 
-    fn line(&self, event: &str, progress: &WarmProgress, list: Option<&List>) -> Result<String> {
-        let mut line = serde_json::to_value(progress)?;
-        line["event"] = event.into();
-        line["elapsed_s"] = self.began.elapsed().as_secs_f64().into();
-        let unknown = progress.unknown.iter().filter_map(|place| list.map(|list| list.line(*place)));
-        line["unknown"] = unknown.collect();
-        Ok(format!("{line}\n"))
-    }
+/// A line for machines.
+fn line(event: &str, progress: &WarmProgress, elapsed: Duration, list: Option<&List>) -> Result<String> {
+    let mut line = serde_json::to_value(progress)?;
+    line["event"] = event.into();
+    line["elapsed_s"] = elapsed.as_secs_f64().into();
+    let unknown = progress.unknown.iter().filter_map(|place| list.map(|list| list.line(*place)));
+    line["unknown"] = unknown.collect();
+    Ok(format!("{line}\n"))
 }
 
 /// What stands beside the bar.
@@ -109,10 +118,14 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
     let mut text = match (end, progress.complete) {
         (End::Finished, true) => format!("complete: {files}, {all}{}", on_nodes(progress)),
         (End::Finished, false) => format!("incomplete: {files_there} of {files}, {there} of {all} are there"),
+        (End::Stopped, _) if progress.files == 0 => "stopped before anything was brought in".into(),
         (End::Stopped, _) => format!("stopped: {files_there} of {files}, {there} of {all} were there"),
     };
-    let rate = size::human((*bytes_fetched as f64 / took.as_secs_f64().max(1e-3)) as u64);
-    let _ = write!(text, " ({files_skipped} were before); fetched {fetched} in {:.1} s, {rate}/s", took.as_secs_f64());
+    if end == End::Finished {
+        let (took_s, rate) = (took.as_secs_f64(), size::human(progress.bytes_per_second as u64));
+        let _ = write!(text, " ({files_skipped} were before); fetched {fetched} in {took_s:.1} s, {rate}/s");
+    }
+    let said = text.len();
     for node in progress.nodes.iter().filter(|node| !node.error.is_empty()) {
         let _ = write!(text, "\nnode {} did not do its part: {}", node.address, node.error);
     }
@@ -137,6 +150,13 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
     for problem in &progress.problems {
         let _ = write!(text, "\n  {}: {}", problem.path, problem.message);
     }
+    if progress.files_outdated > 0 {
+        let files = plural(progress.files_outdated, "file");
+        let _ = write!(
+            text,
+            "\n{files} of these changed or went since the dataset was listed: `fodder index` lists it again"
+        );
+    }
     if progress.files_unknown > 0 {
         let paths = plural(progress.files_unknown, "listed path");
         let are = if progress.files_unknown == 1 { "is no file" } else { "are no files" };
@@ -145,5 +165,33 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
             let _ = write!(text, "\n  {}", list.map_or_else(String::new, |list| list.line(*place)));
         }
     }
+    if end == End::Finished && !progress.complete && text.len() == said {
+        text += match progress.files_there == progress.files && bytes_there < bytes {
+            true => {
+                "\nparts of large files are missing: the nodes that own them have no room, or --max-size is reached; \
+                 `fodder cluster status` shows what each holds"
+            }
+            false => "\nnodes came or went meanwhile; run it again",
+        };
+    }
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_incomplete_is_never_without_a_reason() {
+        let told = |progress| sentences(End::Finished, &progress, Duration::from_secs(1), None);
+        let whole = WarmProgress { files: 4, files_there: 4, bytes: 400, bytes_there: 400, ..Default::default() };
+        assert!(told(whole.clone()).contains("came or went"));
+        assert!(told(WarmProgress { files_there: 3, bytes_there: 300, ..whole.clone() }).contains("came or went"));
+        assert!(told(WarmProgress { bytes_there: 300, ..whole.clone() }).contains("large files are missing"));
+        let outdated = WarmProgress { files_there: 3, files_failed: 1, files_outdated: 1, ..whole.clone() };
+        assert!(told(outdated).contains("`fodder index`"), "what was listed long ago is listed again");
+        let evicted = WarmProgress { files_there: 3, bytes_there: 300, files_evicted: 1, ..whole.clone() };
+        assert!(told(evicted).ends_with("residency policy\n"), "one reason is enough");
+        assert_eq!(told(WarmProgress { complete: true, ..whole }).lines().count(), 1);
+    }
 }

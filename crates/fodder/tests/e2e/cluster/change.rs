@@ -1,7 +1,7 @@
 //! Nodes come and go: what moves, where from, and what the origin sees of it.
 
 use super::{Fleet, PATIENT, Shape};
-use crate::program::wait_for;
+use crate::program::{Data, Node, wait_for};
 
 fn patient(shape: Shape) -> Fleet {
     Fleet::with(Shape { patience: PATIENT, ..shape })
@@ -47,6 +47,33 @@ fn with_two_copies_a_death_costs_the_origin_nothing() {
     fleet.nodes[2] = None;
     fleet.epoch(1);
     assert_eq!(fleet.server.bytes_sent() - before, 0, "the copies are with the others");
+}
+
+#[test]
+fn a_node_that_drains_says_what_the_others_have_no_room_for() {
+    let (objects, bytes) = (400, 128 << 10);
+    // Enough for all of it on three nodes, and not on two.
+    let fleet = patient(Shape { objects, bytes, cache_bytes: 20 << 20, ..Shape::default() });
+    fleet.nodes[0].as_ref().unwrap().client(&["warm", "world"]).good();
+    let run = fleet.nodes[2].as_ref().unwrap().client(&["drain"]);
+    assert_eq!(run.code, 1, "{}", run.text());
+    let why = "ranges were not taken and will be fetched from the origin again";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+}
+
+#[test]
+fn a_node_that_drains_and_reaches_nobody_says_so_and_ends_with_1() {
+    let (data, dir) = (Data::new(), tempfile::tempdir().unwrap());
+    // Nobody listens there.
+    let node = Node::start(dir.path(), &[data.path(), "--name", "pets", "--join", "127.0.0.1:9"]);
+    node.client(&["warm", "pets"]).good();
+    let run = node.client(&["drain"]);
+    assert_eq!(run.code, 1, "{}", run.text());
+    assert!(
+        run.stderr.contains("no other node is there to take what it holds: 8 ranges were not taken"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

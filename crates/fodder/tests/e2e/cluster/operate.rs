@@ -1,15 +1,10 @@
 //! What one command does on all nodes of a cluster, and what is said of those that cannot be told.
 
 use super::Fleet;
-use crate::program::{Data, Node, wait_for};
+use crate::program::{Data, Node, ask_rest, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{
-    fs,
-    io::{Read, Write},
-    net::TcpStream,
-    path::Path,
-};
+use std::{fs, path::Path};
 
 const OBJECTS: usize = 80;
 const CACHE_BYTES: usize = 32 << 20;
@@ -25,13 +20,15 @@ fn cached(node: &Node) -> u64 {
 
 /// Asks a node's REST, and takes the body of the answer.
 fn rest(node: &Node, method: &str, path: &str) -> Value {
+    rest_with_status(node, method, path).1
+}
+
+/// The status and the body.
+fn rest_with_status(node: &Node, method: &str, path: &str) -> (u16, Value) {
     let address = node.line("rest").trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    let (status, answer) = ask_rest(address, method, path);
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}")))
 }
 
 #[test]
@@ -49,6 +46,13 @@ fn every_member_is_shown_with_what_it_holds_and_one_that_hangs_as_unknown() {
             assert!((0.3..0.4).contains(&member["share"].as_f64().unwrap()), "{member}");
         }
         assert_eq!(members.iter().filter(|member| member["latency_us"].is_u64()).count(), 2, "{members:?}");
+    }
+    // Each says of itself what the cluster says of it.
+    for (node, address) in nodes.iter().zip(&fleet.addresses) {
+        let listed = members(nodes[0]).into_iter().find(|member| member["address"] == address.as_str()).unwrap();
+        let hits = format!("{:.1} % hits", listed["hit_ratio"].as_f64().unwrap() * 100.0);
+        let text = node.client(&["status"]).good().text();
+        assert!(text.contains(&hits), "{hits} in {text}");
     }
     // It hangs: those who ask do not, and say what they do not know.
     nodes[2].signal(Signal::STOP);
@@ -99,6 +103,7 @@ fn what_is_evicted_at_one_node_is_evicted_on_all_and_one_that_is_away_is_named()
     assert!(fleet.nodes.iter().flatten().all(|node| cached(node) == 0), "the others did it all the same");
     wait_for("it to be called unreachable", || members(one).iter().any(|member| member["state"] == "unreachable"));
     assert!(one.client(&["evict", "world"]).bad().contains("it is unreachable"));
+    assert_eq!(rest_with_status(one, "POST", "/api/v1/datasets/world/evict").0, 502);
 }
 
 fn write(file: &Path, origins: &[(&str, &str)], extra: &str) {
@@ -153,6 +158,9 @@ fn one_command_makes_all_nodes_read_their_configuration_again() {
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("1.yaml:1") && ended.stderr.contains(&gone), "{}", ended.stderr);
     assert_eq!(names(&nodes[1]), ["cats", "mine"]);
-    let told = rest(&nodes[0], "POST", "/api/v1/reload?cluster=true");
-    assert_eq!(told["nodes"].as_array().unwrap().len(), 3, "{told}");
+    let text = ended.text();
+    assert!(text.lines().any(|line| line.contains(&gone) && line.contains(": failed: ")), "{text}");
+    let (status, told) = rest_with_status(&nodes[0], "POST", "/api/v1/reload?cluster=true");
+    assert_eq!((status, told["nodes"].as_array().unwrap().len()), (502, 3), "{told}");
+    assert_eq!(rest_with_status(&nodes[0], "POST", "/api/v1/reload").0, 200);
 }

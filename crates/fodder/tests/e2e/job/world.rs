@@ -29,12 +29,14 @@ fn content(id: u64) -> Vec<u8> {
 /// Many files of one size, in classes of ten.
 pub(super) struct World {
     origin: TempDir,
+    /// In memory, where there is some: on a disk an eviction waits for all that others on this machine write there.
     cache: TempDir,
 }
 
 impl World {
     pub(super) fn new(items: u32) -> Self {
-        let (origin, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let (origin, cache) = (tempfile::tempdir().unwrap(), memory.unwrap());
         for id in 0..items {
             let class = origin.path().join(format!("c{:05}", id / 10));
             fs::create_dir_all(&class).unwrap();

@@ -41,7 +41,8 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// Begins an epoch, one rank beside each node; ready when each rank has taken some of it.
+    /// Begins an epoch, one rank beside each node; ready when each rank has taken some of it, and every node has said that the
+    /// one before was whole.
     pub(crate) fn begin(fleet: &Fleet, number: u64) -> Self {
         let count = fleet.nodes.len();
         let flags = || (0..count).map(|_| AtomicBool::new(false)).collect();
@@ -67,12 +68,8 @@ impl Epoch {
         });
         let mut epoch = Self { number, ranks: ranks.collect(), gate };
         epoch.wait_for_batches(&(0..count).collect::<Vec<_>>(), STAGES[0]);
-        for last in (0..count).flat_map(|n| fleet.jobs(n)).filter_map(|job| job.last) {
-            assert_eq!(
-                (last.consumed, last.duplicates, last.omissions),
-                (last.planned, 0, 0),
-                "the epoch before {number}"
-            );
+        if number > 0 {
+            (0..count).for_each(|n| was_whole(fleet, n));
         }
         epoch
     }
@@ -116,6 +113,17 @@ impl Epoch {
             who.iter().all(|n| self.gate.taken[*n].load(SeqCst) >= count)
         });
     }
+}
+
+/// Whether a node says of the last epoch that every item was consumed, once.
+#[track_caller]
+fn was_whole(fleet: &Fleet, n: usize) {
+    let (jobs, items) = (fleet.jobs(n), fleet.contents.len() as u64);
+    let [v1::JobStatus { last: Some(last), .. }] = &jobs[..] else {
+        panic!("node {n} does not know how the last epoch of the job went: {jobs:?}")
+    };
+    let told = (last.planned, last.consumed, last.duplicates, last.omissions);
+    assert_eq!(told, (items, items, 0, 0), "what node {n} says of the last epoch");
 }
 
 /// Whether a node knows that all ranks of the job together have consumed an epoch.

@@ -78,14 +78,14 @@ fn files_read_in_the_order_of_their_names_are_there_before_they_are_opened() {
     mounted.unmount();
 }
 
-/// Reads a mapped file at random places.
-fn read_mapped(path: &Path, expected: &[u8], places: impl Iterator<Item = usize>) {
+/// Reads a mapped file at random places; the kernel is told so, or nothing.
+fn read_mapped(path: &Path, expected: &[u8], advice: Advice, places: impl Iterator<Item = usize>) {
     let file = File::open(path).unwrap();
     // SAFETY: a new mapping, read only while it is there, of a file that nobody shortens.
     #[allow(unsafe_code, reason = "mapping a file is what is tested")]
     unsafe {
         let at = mmap(std::ptr::null_mut(), LARGE, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap();
-        madvise(at, LARGE, Advice::Random).unwrap();
+        madvise(at, LARGE, advice).unwrap();
         let mapped = std::slice::from_raw_parts(at.cast::<u8>(), LARGE);
         for place in places {
             assert!(mapped[place..place + SMALL] == expected[place..place + SMALL], "at {place}");
@@ -114,10 +114,50 @@ fn reads_at_random_of_a_large_file_fetch_little_more_than_they_read() {
     let used = 100 * SMALL as u64;
     let fetched = count(&node, "bytes_from_origin");
     assert!(fetched <= 2 * used + (1 << 20), "{fetched} bytes fetched for {used} read");
-    read_mapped(&path, &expected, (101..=200).map(at));
+    read_mapped(&path, &expected, Advice::Random, (101..=200).map(at));
     let (used, fetched) = (2 * used, count(&node, "bytes_from_origin"));
     assert!(fetched <= 17 * used, "{fetched} bytes fetched for {used} read and mapped");
     assert_eq!(count(&node, "readahead_bytes"), 0, "reads that jump bring in nothing ahead");
+    drop(file);
+    mounted.unmount();
+}
+
+#[test]
+fn a_page_of_a_mapped_file_brings_in_little_around_it_though_nobody_said_how_it_is_read() {
+    let test = "a_page_of_a_mapped_file_brings_in_little_around_it_though_nobody_said_how_it_is_read";
+    if !can_mount(test) {
+        return;
+    }
+    let (place, expected) = (Place::new(), bytes(7, LARGE));
+    place.put("large", &expected);
+    let node = slow_node(&place);
+    let mounted = place.mount(&[]);
+    let at = |n: u64| 8192 + (scattered(n) as usize % (LARGE / SMALL - 1)) * SMALL;
+    read_mapped(&place.mnt().join("large"), &expected, Advice::Normal, (1..=100).map(at));
+    let (used, fetched) = (100 * SMALL as u64, count(&node, "bytes_from_origin"));
+    assert!(fetched <= 9 * used, "{fetched} bytes fetched for {used} mapped");
+    mounted.unmount();
+}
+
+#[test]
+fn large_reads_at_random_fetch_little_more_than_they_read() {
+    const READ: usize = 4 << 20;
+    if !can_mount("large_reads_at_random_fetch_little_more_than_they_read") {
+        return;
+    }
+    let place = Place::new();
+    let size = 4u64 << 30;
+    File::create(place.origin().join("large")).unwrap().set_len(size).unwrap();
+    let node = slow_node(&place);
+    let mounted = place.mount(&[]);
+    let file = File::open(place.mnt().join("large")).unwrap();
+    let mut part = vec![1; READ];
+    for n in 1..=12 {
+        file.read_exact_at(&mut part, (1 << 20) + scattered(n) % (size / 2)).unwrap();
+        assert!(part.iter().all(|byte| *byte == 0));
+    }
+    let fetched = count(&node, "bytes_from_origin");
+    assert!(fetched <= 2 * 12 * READ as u64, "{fetched} bytes fetched for twelve reads");
     drop(file);
     mounted.unmount();
 }

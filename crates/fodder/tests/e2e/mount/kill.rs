@@ -1,17 +1,21 @@
-//! Mounts and nodes that are killed.
+//! Mounts whose node, dataset or process goes away.
 
-use super::{Mounted, Place, Way, bytes, over_each_transport};
+use super::{Mounted, Place, Way, bytes, over_each_transport, wait_until_cached};
 use crate::program::{fodder, run, wait_for};
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 
 over_each_transport! {
     a_mount_that_was_killed_is_cleaned_up_by_the_next,
     readers_go_on_when_the_node_is_killed_and_comes_back,
     a_node_that_the_mount_started_comes_back_and_ends_with_the_mount,
+    a_mount_goes_on_with_a_dataset_that_was_removed_and_added_again,
+    a_reader_that_is_killed_ends_when_its_request_does,
 }
 
 fn a_mount_that_was_killed_is_cleaned_up_by_the_next(way: Way) {
@@ -88,4 +92,47 @@ fn a_node_that_the_mount_started_comes_back_and_ends_with_the_mount(way: Way) {
     assert_ne!(first, second);
     mounted.unmount();
     wait_for("the node to end by itself", || rustix::process::test_kill_process(second).is_err());
+}
+
+fn a_mount_goes_on_with_a_dataset_that_was_removed_and_added_again(way: Way) {
+    let place = Place::over(way);
+    for (seed, name) in [(2, "b"), (3, "c")] {
+        place.put(name, &bytes(seed, 100_000));
+    }
+    let node = place.node(&[]);
+    let mounted = place.mount(&[]);
+    assert!(fs::read(place.mnt().join("b")).unwrap() == bytes(2, 100_000));
+    // What comes later is behind the others in the catalog, and before them in one that is built anew.
+    place.put("a", &bytes(1, 100_000));
+    node.client(&["index", "data"]).good();
+    wait_for("the new file", || place.mnt().join("a").exists());
+    node.client(&["datasets", "remove", "data"]).good();
+    node.client(&["datasets", "add", place.origin().to_str().unwrap(), "--name", "data"]).good();
+    for (seed, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        assert!(fs::read(place.mnt().join(name)).unwrap() == bytes(seed, 100_000), "{name}");
+        wait_until_cached(&place.mnt().join(name));
+    }
+    place.put("d", &bytes(4, 100_000));
+    node.client(&["index", "data"]).good();
+    wait_for("the next file", || place.mnt().join("d").exists());
+    mounted.unmount();
+}
+
+fn a_reader_that_is_killed_ends_when_its_request_does(way: Way) {
+    let place = Place::over(way);
+    place.put("a", &bytes(1, 100_000));
+    let mut node = place.node(&[]);
+    let mounted = place.mount(&["--patience", "3s"]);
+    assert!(place.mnt().join("a").exists());
+    node.child.kill().unwrap();
+    node.child.wait().unwrap();
+    let began = Instant::now();
+    let mut reader = Command::new("cat").arg(place.mnt().join("a")).stderr(Stdio::null()).spawn().unwrap();
+    let waits_in = format!("/proc/{}/wchan", reader.id());
+    wait_for("the reader to wait", || fs::read_to_string(&waits_in).unwrap().contains("request_wait"));
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    let took = began.elapsed();
+    assert!(took > Duration::from_secs(2) && took < Duration::from_secs(20), "{took:?}");
+    mounted.unmount();
 }

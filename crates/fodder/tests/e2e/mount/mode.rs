@@ -14,6 +14,7 @@ over_each_transport! {
     a_large_file_is_right_in_parts_and_is_the_kernels_once_it_is_whole,
     every_order_of_opening_and_mapping_gives_the_bytes,
     an_open_file_keeps_its_version_and_a_new_open_sees_the_change,
+    the_place_of_what_was_evicted_is_free_again_though_nobody_reads_any_more,
 }
 
 const LARGE: usize = (24 << 20) + 3;
@@ -124,5 +125,24 @@ fn an_open_file_keeps_its_version_and_a_new_open_sees_the_change(way: Way) {
     let names: Vec<_> = fs::read_dir(place.mnt()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
     drop((open, open_large));
+    mounted.unmount();
+}
+
+fn the_place_of_what_was_evicted_is_free_again_though_nobody_reads_any_more(way: Way) {
+    let place = Place::over(way);
+    let name = |number: u64| format!("{number:03}");
+    (0..64).for_each(|number| place.put(&name(number), &bytes(number, 100_000)));
+    let node = place.node(&["--cache-size", "128MiB"]);
+    let mounted = place.mount(&[]);
+    // Readers at once have connections of their own, and each of those has leases.
+    std::thread::scope(|scope| {
+        for reader in 0..8 {
+            let mnt = place.mnt();
+            let read = move |number| assert!(fs::read(mnt.join(name(number))).unwrap() == bytes(number, 100_000));
+            scope.spawn(move || (0..64).map(|n| (n + reader * 8) % 64).for_each(read));
+        }
+    });
+    node.client(&["evict", "data"]).good();
+    wait_for("the place to be free", || node.status()["datasets"][0]["cached_bytes"] == 0);
     mounted.unmount();
 }

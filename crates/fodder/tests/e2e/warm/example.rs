@@ -1,11 +1,13 @@
 //! The examples in deploy/: they run, and say what they are meant to.
 
-use crate::program::{Data, Node, fodder};
+use crate::program::{Data, Node, fodder, wait_for};
 use clap::Parser;
 use std::{
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
 fn example(path: &str) -> PathBuf {
@@ -41,10 +43,15 @@ impl Prolog {
         self.dir.path().join("log")
     }
 
-    /// Runs it as Slurm does: with Slurm's variables and nothing else, in the root directory.
-    fn run(&self) -> Output {
+    /// As Slurm runs it: with Slurm's variables and nothing else, in the root directory, in a process group of its own.
+    fn command(&self) -> Command {
         let mut prolog = Command::new(self.path());
-        prolog.env_clear().env("SLURM_JOB_ID", "17").env("SLURMD_NODENAME", "n1").current_dir("/").output().unwrap()
+        prolog.env_clear().env("SLURM_JOB_ID", "17").env("SLURMD_NODENAME", "n1").current_dir("/").process_group(0);
+        prolog
+    }
+
+    fn run(&self) -> Output {
+        self.command().output().unwrap()
     }
 
     pub(super) fn log(&self) -> String {
@@ -77,7 +84,10 @@ fn a_slurm_prolog_never_fails_its_node() {
         ("WARM=pets\nLIMIT=0\n".to_owned() + &cache_dir, "no time is left for pets"),
         ("WARM=pets\nFODDER=/no/such/program\n".into(), "there is no program"),
         ("WARM=pets\nLOG=/no/such/directory/log\n".to_owned() + &cache_dir, ""),
-        ("WARM=pets\nFLAGS='--no-such-flag'\n".to_owned() + &cache_dir, "pets"),
+        (
+            "WARM=pets\nFLAGS='--no-such-flag'\n".to_owned() + &cache_dir,
+            "pets could not be brought in (status 1): error: unexpected argument '--no-such-flag'",
+        ),
         ("if then ((\n".into(), ""),
     ] {
         let prolog = Prolog::new(&settings);
@@ -88,10 +98,45 @@ fn a_slurm_prolog_never_fails_its_node() {
 }
 
 #[test]
-fn the_kubernetes_example_holds_commands_that_are_understood() {
+fn a_slurm_prolog_that_is_told_to_end_does_so_at_once_and_says_so() {
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    let _node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
+    let slow = format!("throttled:latency=60s:{}", data.path());
+    let settings = format!("WARM='pets {slow} pets'\nCACHE_DIR={}\n", cache.path().display());
+    for tell in [rustix::process::kill_process, rustix::process::kill_process_group] {
+        let prolog = Prolog::new(&settings);
+        let mut running = prolog.command().spawn().unwrap();
+        wait_for("the first of them to be there", || prolog.log().contains("pets is there"));
+        let told = Instant::now();
+        tell(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM).unwrap();
+        assert_eq!(running.wait().unwrap().code(), Some(0));
+        let (took, log) = (told.elapsed(), prolog.log());
+        assert!(took < Duration::from_secs(20), "it took {took:?}: {log}");
+        assert!(log.contains("job 17: stopped") && log.matches("pets is there").count() == 1, "{log}");
+    }
+}
+
+/// The init containers of the Kubernetes example.
+fn init_containers() -> serde_yaml_ng::Value {
     let text = fs::read_to_string(example("kubernetes/warm-init-container.yaml")).unwrap();
     let pod: serde_yaml_ng::Value = serde_yaml_ng::from_str(&text).unwrap();
-    let containers = &pod["spec"]["initContainers"];
+    pod["spec"]["initContainers"].clone()
+}
+
+#[test]
+fn a_misspelt_flag_in_the_kubernetes_example_fails_its_container_and_is_said() {
+    let script = init_containers()[0]["args"][0].as_str().unwrap().replace("--bandwidth", "--bandwith");
+    let program = PathBuf::from(fodder().get_program());
+    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+    let output = Command::new("/bin/sh").args(["-c", &script]).env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("'--bandwith'"), "{said}");
+}
+
+#[test]
+fn the_kubernetes_example_holds_commands_that_are_understood() {
+    let containers = init_containers();
     let script = containers[0]["args"][0].as_str().unwrap();
     let command = script.split("||").next().unwrap().trim().strip_prefix("timeout 30m ").unwrap();
     fodder::cli::Cli::try_parse_from(command.split_whitespace()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::access::{Access, DEADLINE, EtcdConfig};
 use crate::cluster::membership::{
-    Incarnation, NodeId, Seal, Terms,
+    Incarnation, Member, NodeId, Seal, Terms,
     board::Board,
     probe::Prober,
     word::{opened, sealed},
@@ -43,6 +43,11 @@ pub(super) struct Session {
     living: BTreeMap<Vec<u8>, (NodeId, Incarnation)>,
     /// Whose keys were there: they are asked directly.
     doubted: BTreeMap<NodeId, Incarnation>,
+    /// Under which keys something older stands than is known of their members: where these are, and what they are told of
+    /// themselves.
+    reminded: BTreeMap<Vec<u8>, (String, Member)>,
+    /// What stands under this node's key.
+    said: Member,
     prober: Arc<Prober>,
     interval: Duration,
 }
@@ -69,9 +74,11 @@ impl Session {
             ttl: Duration::from_secs(lease.ttl.try_into().unwrap_or(1)),
             revision: 0,
             seal: terms.seal.clone(),
+            said: board.me(),
             board,
             living: BTreeMap::new(),
             doubted: BTreeMap::new(),
+            reminded: BTreeMap::new(),
             prober,
             interval: terms.interval,
         };
@@ -141,7 +148,12 @@ impl Session {
                         self.board.vouch(self.living.values().copied());
                     }
                     self.ask_doubted();
+                    self.remind();
                     self.board.pass();
+                    // It was told that it has said something newer before, and says it in another life.
+                    if !self.board.me().says_the_same(&self.said) {
+                        self.put().await?;
+                    }
                 }
                 () = news.notified() => self.put().await?,
             }
@@ -156,8 +168,9 @@ impl Session {
     }
 
     /// Writes this node's word.
-    async fn put(&self) -> Result<(), String> {
+    async fn put(&mut self) -> Result<(), String> {
         let words = self.board.tell(0);
+        self.said.clone_from(&words[0]);
         let key = self.key(words[0].id);
         // Sealed, so that whoever may write to etcd cannot make up members.
         let value = sealed(words, &self.seal).encode_to_vec();
@@ -191,12 +204,25 @@ impl Session {
         let life = (member.id, member.incarnation);
         self.living.insert(kv.key.to_vec(), life);
         self.doubted.remove(&life.0);
-        self.board.told(vec![member]);
+        self.board.told(vec![member.clone()]);
         self.board.vouch([life]);
+        self.reminded.remove(kv.key.as_ref());
+        if let Some(reminder) = self.board.reminder(&member) {
+            self.reminded.insert(kv.key.to_vec(), (member.address, reminder));
+            self.remind();
+        }
+    }
+
+    /// Tells those directly who have forgotten what they said before; they write another key then.
+    fn remind(&self) {
+        for (address, reminder) in self.reminded.values() {
+            self.prober.remind(address.clone(), reminder.clone());
+        }
     }
 
     /// A key is gone: its lease ran out, or was given back. Its member is asked before it is called silent.
     fn miss(&mut self, kv: &KeyValue) {
+        self.reminded.remove(kv.key.as_ref());
         if let Some((id, incarnation)) = self.living.remove(kv.key.as_ref()) {
             self.doubted.insert(id, incarnation);
             self.ask_doubted();

@@ -39,6 +39,22 @@ async fn one_that_dies_is_unreachable_until_it_is_back_in_its_next_life(way: Way
     assert_eq!(first.member(3).unwrap().incarnation, Incarnation(2));
 }
 
+async fn one_whose_cache_directory_is_put_back_as_it_once_was_is_a_member_again(way: Way) {
+    let [first, second, third] = three(&way).await;
+    drop(third);
+    let put_back = |incarnation| Start { incarnation, ..Start::new(&way, 3, &[first.seed]) }.run();
+    let third = put_back(7).await;
+    all_see(&[&first, &second, &third], &["1 serving", "2 serving", "3 joining"]).await;
+    drop(third);
+    all_see(&[&first, &second], &["1 serving", "2 serving", "3 unreachable"]).await;
+    let third = put_back(4).await;
+    all_see(&[&first, &second, &third], &["1 serving", "2 serving", "3 joining"]).await;
+    third.joined.membership.leave().await;
+    all_see(&[&first, &second], &["1 serving", "2 serving"]).await;
+    let third = put_back(4).await;
+    all_see(&[&first, &second, &third], &["1 serving", "2 serving", "3 joining"]).await;
+}
+
 async fn one_that_leaves_is_gone_and_stays_gone(way: Way) {
     let [first, second, third] = three(&way).await;
     first.joined.membership.leave().await;
@@ -76,6 +92,7 @@ macro_rules! conforms {
         conforms!($way, $start, [
             all_come_to_see_all_and_what_they_say,
             one_that_dies_is_unreachable_until_it_is_back_in_its_next_life,
+            one_whose_cache_directory_is_put_back_as_it_once_was_is_a_member_again,
             one_that_leaves_is_gone_and_stays_gone,
             a_stranger_neither_joins_nor_learns_who_is_there,
         ]);
@@ -114,6 +131,40 @@ async fn junk_at_the_gossip_port_does_no_harm() {
     }
     let second = Start::new(&Way::Gossip, 2, &[first.seed]).run().await;
     all_see(&[&first, &second], &["1 joining", "2 joining"]).await;
+}
+
+/// A resolver that knows addresses, and never ends with a name; and whether it was given up.
+fn slow_resolver() -> (LookUp, std::sync::Weak<()>) {
+    let asked = Arc::new(());
+    let is_asked = Arc::downgrade(&asked);
+    let asked = parking_lot::Mutex::new(Some(asked));
+    let look_up = move |seed: &Seed| -> futures::future::BoxFuture<'static, _> {
+        match seed.to_string().parse() {
+            Ok(address) => Box::pin(std::future::ready(Ok([address].into()))),
+            Err(_) => {
+                let asked = asked.lock().take();
+                Box::pin(async move {
+                    let _asked = asked;
+                    std::future::pending().await
+                })
+            }
+        }
+    };
+    (Arc::new(look_up), is_asked)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_hear_each_other_while_a_name_is_looked_up() {
+    for way in [Way::Fixed, Way::Gossip] {
+        let (look_up, is_asked) = slow_resolver();
+        let first = Start::new(&way, 1, &[]).run().await;
+        let names = Some(("no-resolver-answers.example", look_up));
+        let second = Start { names, ..Start::new(&way, 2, &[first.seed]) }.run().await;
+        all_see(&[&first, &second], &["1 joining", "2 joining"]).await;
+        second.announce(State::Serving).await;
+        all_see(&[&first, &second], &["1 joining", "2 serving"]).await;
+        assert!(is_asked.upgrade().is_some(), "{way:?}: they waited until the resolver was given up");
+    }
 }
 
 /// Passes connections on to an address, until it is told to cut them.

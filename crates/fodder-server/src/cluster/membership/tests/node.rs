@@ -42,7 +42,7 @@ pub(super) struct TestNode {
 }
 
 /// Who starts, and what it is told.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Start {
     pub(super) way: Way,
     pub(super) id: u128,
@@ -50,12 +50,14 @@ pub(super) struct Start {
     pub(super) token: &'static str,
     pub(super) address: SocketAddr,
     pub(super) seeds: Vec<SocketAddr>,
+    /// Names that are looked up like this, beside the seeds.
+    pub(super) names: Option<(&'static str, LookUp)>,
 }
 
 impl Start {
     pub(super) fn new(way: &Way, id: u128, seeds: &[SocketAddr]) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { way: way.clone(), id, incarnation: 1, token: "token", address, seeds: seeds.to_vec() }
+        Self { way: way.clone(), id, incarnation: 1, token: "token", address, seeds: seeds.to_vec(), names: None }
     }
 
     pub(super) async fn run(self) -> TestNode {
@@ -70,13 +72,18 @@ impl Start {
             state: State::Joining,
             ..member(0)
         };
-        let terms = Terms {
+        let mut terms = Terms {
             patience: Patience { unreachable_after: Duration::from_secs(2), ..Patience::default() },
             interval: Duration::from_millis(50),
             seal: Seal::new(self.token),
             ..Terms::default()
         };
-        let seeds: Vec<_> = self.seeds.iter().flat_map(|seed| Seed::parse(&seed.to_string(), None).unwrap()).collect();
+        let mut seeds: Vec<_> =
+            self.seeds.iter().flat_map(|seed| Seed::parse(&seed.to_string(), None).unwrap()).collect();
+        if let Some((names, look_up)) = self.names {
+            seeds.extend(Seed::parse(names, None).unwrap());
+            terms.look_up = look_up;
+        }
         let joined = match self.way {
             Way::Fixed => Fixed::start(me, seeds, terms),
             Way::Etcd(server, access) => {
