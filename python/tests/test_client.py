@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import multiprocessing
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import fodder
 import numpy as np
@@ -23,6 +26,14 @@ def test_importing_it_imports_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_readme_imports_the_modules_that_it_uses():
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        imports = [node for node in ast.walk(ast.parse(example)) if isinstance(node, ast.Import)]
+        imported = {name.name for node in imports for name in node.names}
+        assert set(re.findall(r"fodder\.(?:fsspec|tensorflow|torch)(?=\.)", example)) <= imported
 
 
 def test_items_are_the_files_in_imagefolder_order(pets, data):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 
 import fodder
@@ -34,9 +35,6 @@ class WritableOrigin(FodderFileSystem):
     def _at_origin(self, path):
         return os.path.join(self.origin, self._split(path)[1])
 
-    def _look_again(self):
-        self._datasets = {name: dataset.refresh() for name, dataset in self._datasets.items()}
-
     def makedirs(self, path, exist_ok=False):
         os.makedirs(self._at_origin(path), exist_ok=exist_ok)
 
@@ -51,8 +49,7 @@ class WritableOrigin(FodderFileSystem):
         os.makedirs(os.path.dirname(place), exist_ok=True)
         with open(place, "wb") as file:
             file.write(value)
-        self._dataset("files")
-        self._look_again()
+        self._dataset("files").refresh()
 
     def cp_file(self, source, target, **options):
         self.mkdir(target) if self.isdir(source) else self.pipe_file(target, self.cat_file(source))
@@ -72,8 +69,7 @@ class WritableOrigin(FodderFileSystem):
             while os.path.dirname(place) != self.origin and not os.listdir(os.path.dirname(place)):
                 place = os.path.dirname(place)
                 os.rmdir(place)
-        self._dataset("files")
-        self._look_again()
+        self._dataset("files").refresh()
 
     def exists(self, path, **options):
         # A directory without files is at the origin only.
@@ -163,6 +159,36 @@ def test_what_is_not_there_or_not_allowed_is_as_on_any_file_system(node):
         fs.cat_file("pets/class0")
     with pytest.raises(OSError, match="read-only"):
         fs.open("pets/new.png", "wb")
+
+
+def test_a_change_is_seen_whole_and_an_open_file_stays_what_it_was(serve, tmp_path):
+    folder = tmp_path / "changing"
+    folder.mkdir()
+    before = {"shrinks": b"long and old", "grows": b"old"}
+    after = {"shrinks": b"new", "grows": b"long and new", "comes": b"here"}
+    for name, content in before.items():
+        (folder / name).write_bytes(content)
+    address = serve(str(folder), "--name", "changing", "--layout", "blocks").address
+    fs = fsspec.filesystem("fodder", addr=address)
+    tags = {name: fs.info(f"changing/{name}")["ETag"] for name in before}
+    assert {name: fs.cat_file(f"changing/{name}") for name in before} == before
+    opened = {name: fs.open(f"changing/{name}", cache_type="none") for name in before}
+    for name, content in after.items():
+        (folder / f"{name}.new").write_bytes(content)
+        (folder / f"{name}.new").rename(folder / name)
+    fodder.connect(address).dataset("changing").refresh()
+    assert [os.path.basename(path) for path in fs.ls("changing", detail=False)] == sorted(after)
+    for name, content in after.items():
+        path = f"changing/{name}"
+        assert fs.info(path)["size"] == len(content) and fs.info(path)["ETag"] != tags.get(name)
+        assert fs.cat_file(path) == content and fs.cat_file(path, -3) == content[-3:]
+        assert fs.open(path).read() == content
+    for name, file in opened.items():
+        assert file.read(3) == before[name][:3]
+        # Also in another process.
+        again = pickle.loads(pickle.dumps(file))
+        assert file.read(100) == again.read() == before[name][3:]
+        assert file.info()["ETag"] == again.info()["ETag"] == tags[name]
 
 
 def test_pandas_reads_parquet_through_it(serve, tmp_path):

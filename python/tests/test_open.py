@@ -8,14 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import fodder
 import pytest
-from conftest import Data, is_running, wait_for
+from conftest import DEADLINE_S, Data, is_running, wait_for
 
 
 def node_of(cache):
     return json.loads((cache / "LOCK").read_text())["pid"]
+
+
+def children_of(parent):
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
 def first_item(origin, cache, barrier_dir):
@@ -88,6 +94,34 @@ def test_a_program_that_is_missing_says_how_to_name_it(data, monkeypatch, tmp_pa
     monkeypatch.setenv("FODDER_PROGRAM", str(tmp_path / "nothing"))
     with pytest.raises(LookupError, match="nothing"):
         fodder.open(data.folder)
+
+
+def test_an_origin_that_takes_long_to_list_is_waited_for(data, tmp_path, monkeypatch):
+    # An hour passes for whoever looks at this clock while the node lists.
+    monkeypatch.setattr(subprocess, "_time", lambda: 3600 * time.monotonic())
+    slow = fodder.open(f"throttled:latency=1s:{data.folder}", cache_dir=tmp_path / "cache", cache_size="32MiB")
+    assert len(slow) == len(data)
+
+
+def test_ctrl_c_while_an_origin_is_listed_ends_at_once_and_leaves_no_node(data, tmp_path):
+    cache = tmp_path / "cache"
+    code = (
+        "import fodder, signal\n"
+        # Whoever runs the tests in the background has it ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"try: fodder.open('throttled:latency=1h:{data.folder}', cache_dir={str(cache)!r}, cache_size='32MiB')\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    wait_for("the node to listen", lambda: (cache / "LOCK").exists() and "fodder.sock" in (cache / "LOCK").read_text())
+    node, joining = node_of(cache), children_of(started.pid)
+    assert is_running(node) and len(joining) == 1
+    begun = time.monotonic()
+    os.kill(started.pid, signal.SIGINT)
+    said, _ = started.communicate(timeout=DEADLINE_S)
+    assert said.strip() == "interrupted" and time.monotonic() - begun < 10
+    assert not is_running(joining[0])
+    wait_for("the node to end with its only user", lambda: not is_running(node))
 
 
 def test_ctrl_c_while_warming_ends_at_once_and_leaves_no_node(tmp_path):

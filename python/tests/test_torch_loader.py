@@ -8,10 +8,12 @@ import threading
 import fodder
 import numpy as np
 import pytest
+from conftest import Data
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import fodder.torch as ft  # noqa: E402
+from fodder.torch._told import Told  # noqa: E402
 
 
 def id_of(view):
@@ -217,6 +219,51 @@ def test_ranks_go_on_when_a_node_is_killed_in_an_epoch(serve, data, by_content, 
     assert [(job["epoch"], job["world"]) for job in pets.jobs()] == [(1, 3)]
 
 
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: type(mode).__name__.lower())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_item_that_is_gone_at_its_origin_is_an_error(serve, tmp_path, monkeypatch, mode, workers, world):
+    data = Data(tmp_path / "data")
+    pets = fodder.connect(serve(str(data.folder), "--name", "pets").address).dataset("pets")
+    how = {"mode": mode, "num_workers": workers, "job": "gone", "world": world}
+    ranks = [loader_of(pets, rank=rank, **how) for rank in range(world)]
+
+    def refuse(*_):
+        raise AssertionError("it is not the job that the node has not got")
+
+    monkeypatch.setattr(ft._attempt.Start, "resume", refuse)
+    for path in data.paths:
+        (data.folder / path).unlink()
+    for loader in ranks:
+        with pytest.raises(LookupError, match=r"class\d/\d+\.png"):
+            list(loader)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: type(mode).__name__.lower())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_goes_on_though_its_reports_find_out_first_that_the_node_restarted(
+    serve, data, by_content, mode, workers, world
+):
+    node = serve(str(data.folder), "--name", "pets")
+    pets = fodder.connect(node.address).dataset("pets")
+    how = {"batch_size": 2, "mode": mode, "num_workers": workers, "job": "reports", "world": world}
+    ranks = [loader_of(pets, rank=rank, **how) for rank in range(world)]
+    passes = [iter(loader) for loader in ranks]
+    given = []
+    for step in range(len(ranks[0])):
+        given += ids_in([next(batches) for batches in passes], by_content)
+        if step == 3:
+            node.kill()
+            node.start()
+        for loader in ranks:
+            loader.report(embeddings=torch.rand(len(loader.ids), 4))
+    assert all(next(batches, None) is None for batches in passes)
+    assert all(loader.audits[0].exact for loader in ranks) and len(given) == len(data)
+    if not isinstance(mode, ft.Approx):
+        assert sorted(given) == list(range(len(data)))
+
+
 def test_a_job_of_several_ranks_is_gone_when_its_last_rank_closes(pets, data, by_content):
     def here():
         return [job["name"] for job in pets.jobs() if job["name"].startswith("closing")]
@@ -302,6 +349,31 @@ def test_the_weighted_mean_over_sampled_epochs_is_the_mean_over_all(pets, data):
     assert sampler.weights_of(list(range(items))).max() <= 1.5
 
 
+def test_asking_how_long_an_epoch_is_plans_none(pets, data):
+    sampler = ft.ImportanceSampler(pets, seed=4, warm_up=1, reuse_factor=3, beta=1.0)
+    loader = torch.utils.data.DataLoader(ft.ItemDataset(pets), batch_size=1, sampler=sampler, collate_fn=as_list)
+    everything = list(range(len(data)))
+    for epoch in range(4):
+        sampler.set_epoch(epoch)
+        # What the next epoch has is not known before it is planned.
+        assert len(loader) == len(data)
+        for number, _ in enumerate(loader, 1):
+            weights = sampler.weights_of(everything)
+            sampler.update(everything, np.arange(len(data)) * number)
+            # Whoever shows how far it is asks, and so does whoever does something at the end.
+            length = len(loader)
+            assert torch.equal(sampler.weights_of(everything), weights)
+        assert number == length and (length == len(data)) == sampler.is_full(epoch)
+
+
+def test_a_rank_may_ask_alone_how_long_an_epoch_is(pets, data):
+    # Nobody answers: planning would ask the others for their losses.
+    sampler = ft.ImportanceSampler(pets, warm_up=0, rank=0, world=2)
+    assert len(sampler) == len(loader_of(pets, sampler=sampler, batch_size=1)) == len(data) // 2
+    with pytest.raises(ValueError, match=r"torch\.distributed"):
+        next(iter(sampler))
+
+
 def test_important_samples_come_more_often_and_every_so_often_all_come(pets, data):
     sampler = ft.ImportanceSampler(pets, seed=4, warm_up=2, reuse_factor=5, beta=1.0)
     loader = loader_of(pets, sampler=sampler)
@@ -356,6 +428,31 @@ def test_selective_backprop_is_unbiased_and_prefers_high_losses():
     again = ft.SelectiveBackprop(beta=1.0, floor=0.1)
     again.load_state_dict(select.state_dict())
     assert torch.equal(again.chances(losses), select.chances(losses))
+
+
+class Ledger:
+    """A node that counts the batches which are acknowledged to it."""
+
+    job, may_move, since, acknowledged = 1, False, (), 0
+
+    def acknowledge(self, job, epoch, numbers):
+        self.acknowledged += len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("world", "batch_size", "expected"), [(8, 256, 16), (128, 256, 8), (1, 65536, 4), (1024, 256, 1), (16384, 256, 1)]
+)
+def test_many_ranks_and_large_batches_are_acknowledged_sooner(world, batch_size, expected):
+    node = Ledger()
+    told = Told(node, "pets", world)
+    told.begin(0)
+    most = 0
+    for number in range(100):
+        told.consumed(number, [])
+        most = max(most, number + 1 - node.acknowledged)
+        told.acknowledge(batch_size)
+    # All ranks together may have 2^20 items, also those that workers have prefetched.
+    assert most == expected and (most == 1 or world * batch_size * most <= 2**20 // 4)
 
 
 def test_settings_that_mean_nothing_are_refused(pets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import fodder
@@ -148,6 +149,36 @@ def test_a_node_that_dies_between_a_resume_and_its_epoch_parts_no_rank_from_the_
         next(iter(loader))
     for node in nodes[1:]:
         wait_for("the epoch to be closed", lambda node=node: is_exact(node, "parted", len(data)))
+
+
+class AnswersOnlyNodes:
+    """What a node of a cluster with a token is to clients on other machines."""
+
+    def __getattr__(self, _):
+        def deny(*args, **how):
+            raise fodder.errors.Denied("this node answers other machines only if they are nodes of its cluster")
+
+        return deny
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_passes_over_a_node_that_answers_no_clients_and_waits_for_its_own(serve, data, by_content, workers):
+    own = serve(str(data.folder), "--name", "pets")
+    other = "127.0.0.1:1"
+    pets = fodder.connect([other, own.tcp]).dataset("pets")
+    pets.client._each[other] = AnswersOnlyNodes()
+    loader = loader_of(pets, batch_size=2, num_workers=workers, mode=ft.Reorder(10))
+    given = []
+    for number, batch in enumerate(loader):
+        given += ids_in([batch], by_content)
+        if number == 5:
+            address = own.tcp
+            own.kill()
+            threading.Timer(0.5, own.start, ("--grpc", address)).start()
+    assert sorted(given) == list(range(len(data))) and loader.audits[0].exact
+    pets.client._each[own.tcp] = AnswersOnlyNodes()
+    with pytest.raises(fodder.errors.Denied, match="only if they are nodes"):
+        next(iter(loader_of(pets)))
 
 
 def test_what_was_consumed_last_is_told_though_the_node_is_killed_at_the_end(cluster, data, by_content):

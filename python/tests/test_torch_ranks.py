@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import fodder.torch as ft  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
 from fodder.torch._attempt import attempt_of  # noqa: E402
+from fodder.torch._rank import job_name  # noqa: E402
 
 if not (dist.is_available() and dist.is_gloo_available()):
     pytest.skip("this torch has no gloo", allow_module_level=True)
@@ -127,6 +129,67 @@ def test_two_ranks_train_resume_on_one_and_share_losses(pets, data, node, tmp_pa
     assert left["attempts"] == right["attempts"] and len({0, *left["attempts"]}) == 3
     # Both planned the same epoch out of all losses.
     assert left["shared"] == right["shared"] and len(left["shared"]) < 4 * len(data)
+
+
+def run(rank, world, address, folder, name, state, passes):
+    """A run as everybody launches it: takes so many batches in each pass, is saved behind the first, and killed."""
+    os.environ.update(TORCHELASTIC_RUN_ID="none", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+    if world > 1:
+        phase(folder, name, rank, world)
+    loader = ft.Loader(ft.ItemDataset(fodder.connect(address).dataset("pets"), first_byte), rank=rank, world=world)
+    if state is not None:
+        loader.load_state_dict(torch.load(f"{folder}/{state}.0", weights_only=False)["state"])
+    given = [index for _ in itertools.islice(loader, passes[0]) for index in loader.ids]
+    saved = {"given": given, "state": loader.state_dict()}
+    for count in passes[1:]:
+        assert len(list(itertools.islice(loader, count))) == count
+    torch.save({**saved, "job": loader._name}, f"{folder}/{name}.{rank}")
+    if world > 1:
+        dist.barrier()
+    os._exit(0)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_run_that_was_killed_is_not_in_the_way_of_the_next(pets, data, node, tmp_path, world):
+    def launch(name, *passes, state=None):
+        args = (world, node.address, str(tmp_path), name, state, passes)
+        mp.start_processes(run, args, nprocs=world, start_method="fork")
+        ranks = [torch.load(tmp_path / f"{name}.{rank}", weights_only=False) for rank in range(world)]
+        (job,) = {rank["job"] for rank in ranks}
+        return [index for rank in ranks for index in rank["given"]], job
+
+    everything = list(range(len(data)))
+    # Some of it is acknowledged.
+    _, first = launch("first", 17)
+    given, second = launch("second", None, 17)
+    assert sorted(given) == everything
+    # It was saved before the epoch that it was killed in.
+    given, third = launch("third", None, state="second")
+    assert sorted(given) == everything
+    # What was saved in the middle of an epoch is the job that goes on.
+    begun, fourth = launch("fourth", 5)
+    rest, again = launch("again", None, state="fourth")
+    assert sorted(begun + rest) == everything and again == fourth
+    names = [job["name"] for job in pets.jobs()]
+    assert [names.count(name) for name in (first, second, third, fourth)] == [1] * 4
+
+
+def test_a_job_without_a_name_has_one_that_no_other_run_has(monkeypatch):
+    for name in ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in [("PATH", os.environ["PATH"]), ("SLURM_JOB_ID", "17"), ("TORCHELASTIC_RUN_ID", "none")]:
+        monkeypatch.setenv(name, value)
+        assert job_name(1) != job_name(1), "runs that have everything in common"
+    # Where nothing joins the ranks they are called as their launcher says, which all of them hear.
+    assert job_name(2).startswith("torch-17-")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert job_name(2).startswith("torch-17-29500-")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert job_name(2).startswith("torch-17.1-29500-")
+    for name in ("SLURM_JOB_ID", "MASTER_PORT"):
+        monkeypatch.delenv(name)
+    with pytest.raises(ValueError, match="needs a name"):
+        job_name(2)
 
 
 def test_a_start_has_a_number_that_its_ranks_share(monkeypatch):

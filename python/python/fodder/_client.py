@@ -57,7 +57,9 @@ def connect(addr: str | Sequence[str] | None = None, *, timeout: float = 30.0, p
             try:
                 client._node.ping(place)
                 return client
-            except errors.Unavailable as error:
+            except (errors.Unavailable, errors.Denied) as error:
+                if isinstance(error, errors.Denied) and len(addresses) == 1:
+                    raise
                 reason = str(error).removeprefix(f"cannot reach the node at {address}: ")
                 tried.append(f"  {address}: {reason.split('; see whether')[0]}")
     raise errors.Unavailable(

@@ -11,10 +11,8 @@ import sysconfig
 
 from fodder.errors import Invalid, NotFound, Unavailable
 
-# Longer than a node may take to come up.
-_PATIENCE_S = 90
-# How the program ends when it does not understand its arguments.
-_MISUSED = 2
+# How the program begins what it says about arguments that it does not understand; of all else it says "fodder: ".
+_MISUSED = "error: "
 
 
 def find() -> str:
@@ -41,17 +39,20 @@ def find() -> str:
 
 
 def join(command: list[str]) -> tuple[str, str]:
-    """Has a node of this host serve a dataset: its address, and what the dataset is called there."""
+    """Has a node of this host serve a dataset: its address, and what the dataset is called there.
+
+    It ends when the program does, which bounds what should be quick. How long the first listing of an origin takes
+    nobody knows, and a node that loses its only client while it lists begins from nothing the next time.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise NotFound(f"cannot run {command[0]}: {error}") from error
-    except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"`{' '.join(command[:2])}` did not come back for {_PATIENCE_S} s") from error
-    if done.returncode == _MISUSED:
-        # What follows the first paragraph is how to use the program, which the caller did not type.
-        raise Invalid(done.stderr.strip().removeprefix("error: ").split("\n\n")[0])
     if done.returncode != 0:
-        raise Unavailable(done.stderr.strip().removeprefix("fodder: "))
+        complaint = done.stderr.strip()
+        if complaint.startswith(_MISUSED):
+            # What follows the first paragraph is how to use the program, which the caller did not type.
+            raise Invalid(complaint.removeprefix(_MISUSED).split("\n\n")[0])
+        raise Unavailable(complaint.removeprefix("fodder: "))
     said = json.loads(done.stdout)
     return said["address"], said["dataset"]

@@ -55,7 +55,7 @@ class Unavailable(FodderError, ConnectionError):
 
 
 class Closed(Unavailable):
-    """The node is shutting down."""
+    """The node is shutting down, or has removed the dataset."""
 
 
 class Full(FodderError):

@@ -4,14 +4,14 @@
     fsspec.open("fodder://imagenet/train/dog/1.jpg", addr="127.0.0.1:18284")
     webdataset.gopen_schemes["fodder"] = fodder.fsspec.gopen    # then webdataset.WebDataset("fodder://shards/{0..9}.tar")
 
-The node is found as by `fodder.connect`; `addr` in the storage options says where it is. A dataset is seen as it was
-when the file system first touched it; `invalidate_cache` looks again.
+The node is found as by `fodder.connect`; `addr` in the storage options says where it is. Datasets are seen as the node
+has them at that moment; an open file stays what it was when it was opened.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Optional
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
@@ -19,6 +19,9 @@ import fodder
 from fodder import errors
 
 __all__ = ["FodderFileSystem", "gopen"]
+
+# As a node tells it: name, whether it is a directory, size, time, and what tells this version from others.
+_Told = tuple[str, bool, int, Optional[int], str]
 
 
 class _Surroundings:
@@ -41,7 +44,6 @@ class FodderFileSystem(AbstractFileSystem):
         super().__init__(addr=addr, timeout=timeout, patience=patience, **options)
         self._how = (addr, timeout, patience)
         self._client: fodder.Client | None = None
-        self._datasets: dict[str, fodder.Dataset] = {}
 
     @property
     def client(self) -> fodder.Client:
@@ -50,11 +52,6 @@ class FodderFileSystem(AbstractFileSystem):
             addr, timeout, patience = self._how
             self._client = fodder.connect(addr, timeout=timeout, patience=patience)
         return self._client
-
-    def invalidate_cache(self, path: str | None = None) -> None:
-        """Sees datasets anew, as they are now."""
-        self._datasets.clear()
-        super().invalidate_cache(path)
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
         """The entries of a directory; of the root, the datasets."""
@@ -73,7 +70,7 @@ class FodderFileSystem(AbstractFileSystem):
         if not inside:
             self._dataset(name)
             return self._directory(name)
-        return self._entry(f"{name}/{inside}", self._ask(name, inside))
+        return self._find(name, inside)[1]
 
     def modified(self, path: str) -> Any:
         """When a file was last written, where the origin tells."""
@@ -87,62 +84,74 @@ class FodderFileSystem(AbstractFileSystem):
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
         """The bytes of a file, or some of them."""
         name, inside = self._split(path)
-        if start is not None or end is not None:
-            size = self.info(path)["size"]
-            first, last, _ = slice(start, end).indices(size)
-            return self._read(name, inside, first, max(0, last - first))
-        return self._read(name, inside, 0, None)
+        if start is None and end is None:
+            return self._read(self._dataset(name), inside, 0, None)
+        dataset, details = self._find(name, inside)
+        first, last, _ = slice(start, end).indices(details["size"])
+        return self._read(dataset, inside, first, max(0, last - first))
 
     def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any) -> _File:
         if mode != "rb":
             raise OSError(30, f"{path}: datasets are read-only")
         options.pop("autocommit", None)
         options.pop("cache_options", None)
-        return _File(self, path, mode, block_size or "default", **options)
+        # A file that was pickled brings what it is with it.
+        found = options.pop("found", None) or self._find(*self._split(path))
+        return _File(self, path, mode, block_size or "default", **{**options, "size": found[1]["size"], "found": found})
 
     def _split(self, path: str) -> tuple[str, str]:
         name, _, inside = str(self._strip_protocol(path)).strip("/").partition("/")
         return name, inside
 
     def _dataset(self, name: str) -> fodder.Dataset:
-        dataset = self._datasets.get(name)
-        if dataset is None:
-            try:
-                dataset = self._datasets[name] = self.client.dataset(name)
-            except errors.NotFound as error:
-                raise FileNotFoundError(str(error)) from error
-        return dataset
-
-    def _ask(self, name: str, inside: str) -> tuple[str, bool, int, int | None, str]:
-        node = self._dataset(name).client._node
+        """A dataset as it is now."""
         try:
-            return node.lookup(name, inside)
+            return self.client.dataset(name)
         except errors.NotFound as error:
-            raise FileNotFoundError(f"{name}/{inside}") from error
+            raise FileNotFoundError(str(error)) from error
+
+    def _find(self, name: str, inside: str) -> tuple[fodder.Dataset, dict[str, Any]]:
+        """A dataset as it is now, and what lies at a path of it."""
+        dataset = self._dataset(name)
+        while True:
+            # The node looks into its newest snapshot, and does not say which that is.
+            told = self._ask(dataset, inside)
+            now = self._dataset(name)
+            if now.snapshot == dataset.snapshot:
+                return dataset, self._entry(f"{name}/{inside}", told)
+            dataset = now
+
+    def _ask(self, dataset: fodder.Dataset, inside: str) -> _Told:
+        try:
+            return dataset.client._node.lookup(dataset.name, inside)
+        except errors.NotFound as error:
+            raise FileNotFoundError(f"{dataset.name}/{inside}") from error
 
     def _entries(self, name: str, inside: str) -> list[dict[str, Any]]:
         path = f"{name}/{inside}" if inside else name
+        dataset = self._dataset(name)
         if inside:
-            found = self._ask(name, inside)
+            found = self._ask(dataset, inside)
             if not found[1]:
                 return [self._entry(path, found)]
-        listed = self._dataset(name).client._node.list_directory(name, inside)
+        listed = dataset.client._node.list_directory(name, inside)
         return [self._entry(f"{path}/{entry[0]}", entry) for entry in listed]
 
-    def _read(self, name: str, inside: str, offset: int, length: int | None) -> bytes:
+    def _read(self, dataset: fodder.Dataset, inside: str, offset: int, length: int | None) -> bytes:
+        path = f"{dataset.name}/{inside}"
         try:
-            return self._dataset(name).read(inside, offset, length)
+            return dataset.read(inside, offset, length)
         except errors.NotFound as error:
-            if self.isdir(f"{name}/{inside}"):
-                raise IsADirectoryError(f"{name}/{inside}") from error
-            raise FileNotFoundError(f"{name}/{inside}") from error
+            if self.isdir(path):
+                raise IsADirectoryError(path) from error
+            raise FileNotFoundError(path) from error
 
     @staticmethod
     def _directory(path: str) -> dict[str, Any]:
         return {"name": path, "size": 0, "type": "directory"}
 
-    def _entry(self, path: str, entry: tuple[str, bool, int, int | None, str]) -> dict[str, Any]:
-        _, is_directory, size, modified, tag = entry
+    def _entry(self, path: str, told: _Told) -> dict[str, Any]:
+        _, is_directory, size, modified, tag = told
         if is_directory:
             return self._directory(path)
         # By `ETag` Hugging Face tells whether what it made of a file is still good.
@@ -150,10 +159,15 @@ class FodderFileSystem(AbstractFileSystem):
 
 
 class _File(AbstractBufferedFile):
-    """An open file. fsspec reads ahead; the node has it cached."""
+    """An open file, of the snapshot that it was found in. fsspec reads ahead; the node has it cached."""
+
+    def __init__(self, *args: Any, found: tuple[fodder.Dataset, dict[str, Any]], **options: Any) -> None:
+        super().__init__(*args, **options, found=found)
+        self._dataset, self.details = found
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return bytes(self.fs.cat_file(self.path, start, end))
+        _, inside = self.fs._split(self.path)
+        return bytes(self.fs._read(self._dataset, inside, start, max(0, min(end, self.size) - start)))
 
 
 def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **options: Any) -> Any:

@@ -1,11 +1,14 @@
-"""Which start of a job this is: a number that all of its ranks share, and those of no other start have."""
+"""Which start of a job this is: a number that all of its ranks share, and those of no other start have.
+
+Ranks share what they draw through the store by which torch.distributed has found them: that needs no device, as a
+collective would, and no order among the other collectives of a training script.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
-from typing import Any
 
 import torch.distributed as dist
 
@@ -21,17 +24,33 @@ def attempt_of(world: int) -> int:
     A number that two starts share is as good as none; one that ranks of a start do not share would part them. So the
     launcher's count of restarts is not used: each of torchrun's agents has its own.
     """
-    if world == 1:
-        return _drawn()
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() == world:
-        everyone: list[Any] = [None] * world
-        dist.all_gather_object(everyone, _drawn())
-        return int(everyone[0])
+    drawn = drawn_by_all(world)
+    if drawn is not None:
+        return drawn
     job = os.environ.get("SLURM_JOB_ID")
     if job is None or "SLURM_HET_SIZE" in os.environ:
         return 0
     start = f"{job} {os.environ.get('SLURM_RESTART_COUNT', '0')}"
     return int.from_bytes(hashlib.blake2b(start.encode(), digest_size=8).digest(), "big") or 1
+
+
+def drawn_by_all(world: int) -> int | None:
+    """A number that all ranks have and nobody else, another each time they ask; None where nothing joins them.
+
+    Of ranks that torch.distributed joins, all must ask: the first draws, and the others wait for it.
+    """
+    if world == 1:
+        return _drawn()
+    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() == world):
+        return None
+    store, rank = dist.distributed_c10d._get_default_store(), dist.get_rank()
+    if store is None:
+        # Those of MPI have none.
+        return None
+    time = store.add(f"fodder/asked/{rank}", 1)
+    if rank == 0:
+        store.set(f"fodder/drawn/{time}", str(_drawn()))
+    return int(store.get(f"fodder/drawn/{time}"))
 
 
 class Start:

@@ -64,7 +64,8 @@ class Fetch(torch.utils.data.Dataset[Parcel]):
                 # The node was restarted and knows no job; in strict mode it is known here what it would have said.
                 if ticket.ids is None:
                     raise
-        assert ticket.ids is not None
+        if ticket.ids is None:
+            raise errors.NotFound("this rank has left its job")
         return source.client._node.get(
             source.name, source.snapshot, np.frombuffer(ticket.ids, np.uint32).tolist()
         ), True

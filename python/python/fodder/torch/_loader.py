@@ -32,7 +32,7 @@ from fodder.torch._sampler import EpochSampler
 from fodder.torch._seat import Seat
 from fodder.torch._told import Told
 
-# Nodes that a rank goes to, one after the other, without having been given anything.
+# How often a rank goes to another node, or to its own that was restarted, without having been given anything.
 _MOVES = 8
 
 
@@ -50,8 +50,9 @@ class Loader:
     `"reorder"` (each item once, cached ones first) or `"approx"` (cached items may stand in), or an object of these
     names with its bounds. Ranks share an epoch (see `EpochSampler` for `uneven`); `rank` and `world` come from
     `torch.distributed` or the launcher unless they are given. `job` is what `fodder jobs` shows; ranks must agree on
-    it. `attempt` is a number that all ranks of one start give and those of no other start do, for a job that resumes;
-    a rank that is alone, ranks of `torch.distributed` and a Slurm job have one without it. Everything else is as for
+    it, and runs that are not one must not. A rank that is alone and ranks of `torch.distributed` draw one. `attempt` is
+    a number that all ranks of one start give and those of no other start do, for a job that resumes; a rank that is
+    alone, ranks of `torch.distributed` and a Slurm job have one without it. Everything else is as for
     `torch.utils.data.DataLoader`.
 
     While the loop runs: `ids` and `weights` are those of the batch it has, `sources` counts where items of this epoch
@@ -94,7 +95,7 @@ class Loader:
         self.waited_s = self.elapsed_s = 0.0
         self._name, self._attempt, self._settings = job, attempt, {"weight": weight, "in_step": in_step}
         self._seat = Seat(self, dataset.dataset, self.rank)
-        self._told = Told(self._seat, dataset.dataset.name)
+        self._told = Told(self._seat, dataset.dataset.name, self.world)
         self._again = 0
         self._plan: Plan | None = None
         self._base: dict[str, Any] = {}
@@ -114,9 +115,8 @@ class Loader:
     # What a loop sees.
 
     def __len__(self) -> int:
-        """How many batches an epoch has; of the one that is under way, if it is."""
-        plan = self._plan or self.sampler.plan(self.epoch)
-        return self._batches(plan)
+        """How many batches the epoch has that is under way; before one, as many as the next has at most."""
+        return self._batches(self.sampler._most(self.epoch) if self._plan is None else self._plan.share_of(self.rank))
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is this epoch."""
@@ -191,8 +191,11 @@ class Loader:
             )
         self._seat.leave()
         self.sampler._load_state(state["sampler"])
-        self.epoch, self._name, self._plan, self._taken = state["epoch"], self._name or state["job"], None, 0
+        self.epoch, self._plan, self._taken = state["epoch"], None, 0
         self._resume = state if "checkpoint" in state else None
+        if self._resume is not None:
+            # It is this job that goes on. An epoch that begins needs no other, which may be further in it.
+            self._name = self._name or state["job"]
 
     def close(self) -> None:
         """Tells the node that this rank is done; when all are, the job is. Ends workers that persist."""
@@ -291,8 +294,11 @@ class Loader:
                 if self._seat.may_move and self._seat.job is not None and moves <= _MOVES:
                     self._go_on(plan, is_away)
                     continue
-                # The node was restarted. In strict mode workers know what to do, and this is about something else.
+                # In strict mode workers know what to do when a node was restarted, and this is about something else.
                 if is_away or self._seat.may_move or isinstance(self.mode, Strict) or left is not None:
+                    raise
+                # So it is if the node has the job: what was not found is an item.
+                if moves > _MOVES or self._seat.is_known():
                     raise
                 self._told.begin(plan.epoch)
                 if self.world == 1:
@@ -305,7 +311,7 @@ class Loader:
 
     def _run(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, begun: float) -> Iterator[Any]:
         """Batches from the `first` on, which the node counts from 0; of what is `left`, if that is said."""
-        total = self._batches(plan)
+        total = self._batches(plan.share_of(self.rank))
         self._tickets.tickets = lambda: (self._ticket(plan, first, left, number) for number in range(first, total))
         batches = iter(self._loader)
         ahead = take_ahead(batches, self._acknowledge)
@@ -380,8 +386,7 @@ class Loader:
         self._told.begin(None)
         self.sampler.set_epoch(self.epoch)
 
-    def _batches(self, plan: Plan) -> int:
-        share = plan.share_of(self.rank)
+    def _batches(self, share: int) -> int:
         return share // self.batch_size if self.drop_last else -(-share // self.batch_size)
 
     def _checkpoint(self, plan: Plan) -> bytes:

@@ -62,10 +62,12 @@ class EpochSampler(DistributedSampler[int]):
         self._publish, self._name = publish, job
         self._seat = Seat(self, source, self.rank)
         self._next = 0
+        # Of the last pass, until the next is spoken of: a DataLoader has taken all ids before its loop is at the end.
+        self._begun: Plan | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is this epoch."""
-        self._next = epoch
+        self._next, self._begun = epoch, None
 
     def order(self, epoch: int) -> dict[str, Any]:
         """How the epoch is ordered: by a seed, or by a list of ids. The same on every rank."""
@@ -79,11 +81,19 @@ class EpochSampler(DistributedSampler[int]):
 
     def plan(self, epoch: int) -> Plan:
         """The epoch, shared out to the ranks."""
+        return self._dealt(epoch, self.order(epoch))
+
+    def _dealt(self, epoch: int, order: dict[str, Any]) -> Plan:
         items = len(self.dataset)
-        return Plan(self.dataset.snapshot, items, epoch, world=self.world, uneven=self.uneven, **self.order(epoch))
+        return Plan(self.dataset.snapshot, items, epoch, world=self.world, uneven=self.uneven, **order)
+
+    def _most(self, epoch: int) -> int:
+        """How many ids this rank has in an epoch, at most. Plans nothing: it is asked early, and by one rank alone."""
+        return self._dealt(epoch, {"seed": self.seed}).share_of(self.rank)
 
     def __len__(self) -> int:
-        return self.plan(self._next).share_of(self.rank)
+        """How many ids this rank has in the pass that was begun last; before one, as many as the next has at most."""
+        return self._most(self._next) if self._begun is None else self._begun.share_of(self.rank)
 
     def __iter__(self) -> Iterator[int]:
         if self.world > 1 and _is_shared_out_above():
@@ -93,7 +103,7 @@ class EpochSampler(DistributedSampler[int]):
             )
         epoch = self._next
         plan = self.plan(epoch)
-        self._next = epoch + 1
+        self._next, self._begun = epoch + 1, plan
         self._begin(epoch)
         for start in range(0, plan.share_of(self.rank), _TOLD):
             packed, pads = plan.ids(self.rank, start, _TOLD)
@@ -138,7 +148,7 @@ class EpochSampler(DistributedSampler[int]):
         return {"epoch": self._next, "seed": self.seed}
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        self._next, self.seed = state["epoch"], state["seed"]
+        self._next, self._begun, self.seed = state["epoch"], None, state["seed"]
 
 
 def _is_shared_out_above() -> bool:
@@ -215,6 +225,10 @@ class ImportanceSampler(EpochSampler):
             self._take_in()
             self._planned = (epoch, *self._select(epoch))
         return self._planned[1]
+
+    def _most(self, epoch: int) -> int:
+        is_planned = self._planned is not None and self._planned[0] == epoch
+        return self.plan(epoch).share_of(self.rank) if is_planned else super()._most(epoch)
 
     def weights_of(self, ids: list[int]) -> torch.Tensor:
         chances = self._planned[2] if self._planned else None

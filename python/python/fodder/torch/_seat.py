@@ -60,10 +60,12 @@ class Seat:
     def reach(self, say: Callable[[Node], _T], *, elsewhere: bool = False) -> _T:
         """Says something to the node where the job is, or to the first of the others that answers: it is there then.
 
-        `elsewhere`: to the others first.
+        `elsewhere`: to the others first. One that answers only nodes on other machines is passed over.
         """
         end = time.monotonic() + self._dataset.client._settings[2]
         while True:
+            away: errors.Unavailable | None = None
+            denied: errors.Denied | None = None
             place = self._addresses.index(self.address) + elsewhere
             for address in self._addresses[place:] + self._addresses[:place]:
                 try:
@@ -71,9 +73,14 @@ class Seat:
                     self.address = address
                     return said
                 except errors.Unavailable as error:
-                    failed = error
-            if not self.may_move or time.monotonic() > end:
-                raise failed
+                    away = error
+                except errors.Denied as error:
+                    # It answers no clients on this machine; one that is away may, when it is back.
+                    denied = error
+            if denied is not None and away is None:
+                raise denied
+            if away is not None and (not self.may_move or time.monotonic() > end):
+                raise away
             time.sleep(_PAUSE_S)
 
     def begin(self, node: Node, job: int, epoch: int, order: dict[str, Any]) -> str:
@@ -95,6 +102,16 @@ class Seat:
             receipt = self.node.acknowledge(self._dataset.name, job, epoch, self._rank, part, self.may_move)
         if self.may_move:
             self._receipt, self.since = receipt, []
+
+    def is_known(self) -> bool:
+        """Whether the node still has the job."""
+        if self.job is None:
+            return False
+        try:
+            self.node.renew(self._dataset.name, self.job)
+        except errors.NotFound:
+            return False
+        return True
 
     def forget(self) -> None:
         """What was consumed is of no more use: the job resumes, or another one begins."""

@@ -18,12 +18,16 @@ from fodder.torch._seat import MOST_SINCE, Seat
 _ACKNOWLEDGED = 16
 _REPORTED = 8192
 
+# Items that all ranks of a job may have consumed and not acknowledged: a quarter of what a node gives them before that.
+# The rest is for what workers prefetch, which nobody can acknowledge yet.
+_MOST_ITEMS = 2**20 // 4
+
 
 class Told:
     """What a rank in its seat has to tell."""
 
-    def __init__(self, seat: Seat, dataset: str) -> None:
-        self._seat, self._dataset = seat, dataset
+    def __init__(self, seat: Seat, dataset: str, world: int) -> None:
+        self._seat, self._dataset, self._world = seat, dataset, world
         self._epoch: int | None = None
         self._numbers: list[int] = []
         self._scores: dict[int, float] = {}
@@ -42,7 +46,8 @@ class Told:
 
     def acknowledge(self, size: int) -> None:
         """Tells of batches, of that size, if there are enough of them."""
-        if len(self._seat.since) + size > MOST_SINCE or len(self._numbers) >= _ACKNOWLEDGED:
+        enough = min(_ACKNOWLEDGED, max(1, _MOST_ITEMS // (self._world * size)))
+        if len(self._seat.since) + size > MOST_SINCE or len(self._numbers) >= enough:
             self.flush()
 
     def flush(self) -> None:
@@ -80,9 +85,8 @@ class Told:
             call(self._seat.job)
             return True
         except (errors.NotFound, errors.Conflict):
-            # It was restarted, or the job was resumed elsewhere; what is fetched next finds out.
-            if not self._seat.may_move:
-                self._seat.job = None
+            # It was restarted, or the job was resumed elsewhere; what is fetched next finds out, and knows what to do.
+            pass
         except (errors.Unavailable, errors.Invalid) as error:
             if not (self._seat.may_move and isinstance(error, errors.Unavailable)):
                 self.warn(f"the node was not told: {error}")
