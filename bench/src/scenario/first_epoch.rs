@@ -3,7 +3,7 @@
 
 use super::{Setting, mount::write_large};
 use crate::{
-    epoch::read_all,
+    epoch::{read_all, read_all_by},
     outcome::{Line, Target},
     program::Node,
 };
@@ -13,6 +13,10 @@ use std::{fs, path::Path, thread, time::Instant};
 /// Below what disks write.
 const BANDWIDTH_MB: f64 = 150.0;
 
+/// What programs read at a time: as much as the kernel asks a mount for at once, and what it must cut.
+const SMALL_CHUNK: usize = 1 << 20;
+const LARGE_CHUNK: usize = 4 << 20;
+
 /// Measures it.
 pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let workspace = setting.workspace()?;
@@ -20,25 +24,30 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let (shards, shard_mib) = (setting.choose(8, 2), setting.choose(128, 16));
     write_large(&data, shards, shard_mib)?;
     let place = Place { workspace: workspace.path(), bytes: (shards * shard_mib) as f64 * f64::from(1 << 20) };
-    let (mut limited, mut far, mut filled, mut beside) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut limited, mut far, mut filled) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut by_large, mut beside) = (Vec::new(), Vec::new());
     for round in 0..setting.choose(4, 1) {
-        limited.push(place.read(&format!("throttled:latency=20ms,bandwidth={BANDWIDTH_MB}MB/s:{}", data.display()))?);
+        let line = format!("throttled:latency=20ms,bandwidth={BANDWIDTH_MB}MB/s:{}", data.display());
+        limited.push(place.read(&line, SMALL_CHUNK)?);
         let origin = format!("throttled:latency=20ms:{}", data.display());
         // Whoever comes second finds memory that was just given back, which is faster: each is second every other time.
         for second in [false, true] {
             if second == (round % 2 == 0) {
                 filled.push(place.fill(&origin)?);
             } else {
-                far.push(place.read(&origin)?);
+                far.push(place.read(&origin, SMALL_CHUNK)?);
             }
         }
+        by_large.push(place.read(&origin, LARGE_CHUNK)?);
         beside.push(place.fill_beside_reader(&origin, &data)?);
     }
     let what = format!("{shards} × {shard_mib} MiB in order, 1 reader, 20 ms away");
+    let by_large_chunks = format!("{what}, 4 MiB at a time");
     let bandwidth = vec![BANDWIDTH_MB; limited.len()];
     Ok(vec![
         Line::of_rounds(&what, "MB/s", &limited, "the origin's bandwidth", &bandwidth, Target::AtLeast(0.9)),
         Line::of_rounds(&what, "MB/s", &far, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
+        Line::of_rounds(by_large_chunks, "MB/s", &by_large, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
         Line::of_rounds(
             &what,
             "MB/s",
@@ -56,12 +65,12 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Reads everything through a mount with an empty cache; MB/s.
-    fn read(&self, origin: &str) -> Result<f64> {
+    /// Reads everything through a mount with an empty cache, so many bytes at a time; MB/s.
+    fn read(&self, origin: &str, chunk_bytes: usize) -> Result<f64> {
         let cache = self.workspace.join("cache");
         let node = Node::start(origin, &cache, 8 << 30, &[])?;
         let mount = node.mount(&self.workspace.join("mount"), &[])?;
-        let speed = read_all(mount.dir(), 1)?;
+        let speed = read_all_by(mount.dir(), 1, chunk_bytes)?;
         drop((mount, node));
         fs::remove_dir_all(cache)?;
         Ok(speed)

@@ -132,7 +132,9 @@ impl Ahead {
             return None;
         }
         let behind = state.stretches.iter().filter(|stretch| stretch.range.end > read.end).count();
-        let start = state.stretches.back().map_or(read.end.next_multiple_of(grain), |last| last.range.end);
+        // Where the read ends, also within a page: where a program's buffer does not begin with one, the kernel cuts what it asks
+        // for by the buffer's pages. A read that lies in two stretches must be put together, in memory of its own.
+        let start = state.stretches.back().map_or(read.end, |last| last.range.end);
         let range = start..(start + bytes).min(object_bytes);
         if behind >= DEPTH || range.is_empty() {
             return None;
@@ -323,6 +325,37 @@ mod tests {
             }
             assert!(found > 3, "{bytes}: {found}");
             assert!(ahead.state.lock().stretches.len() <= DEPTH + 1);
+        }
+    }
+
+    #[test]
+    fn reads_that_the_kernel_cuts_by_the_pages_of_a_buffer_are_answered_from_where_they_lie() {
+        const MIB: u64 = 1 << 20;
+        const SIZE: u64 = 16 * MIB;
+        for (into_page, read_bytes) in [(0, 4 * MIB), (16, MIB), (16, 4 * MIB), (1000, 8 * MIB)] {
+            let (ahead, buffers) = (Arc::new(Ahead::default()), Arc::new(Buffers::default()));
+            let (mut absent, mut brought) = (0, 0);
+            for start in (0..SIZE).step_by(read_bytes as usize) {
+                let (mut at, end) = (start, (start + read_bytes).min(SIZE));
+                while at < end {
+                    let cut = MIB - if at == start { into_page } else { 0 };
+                    let range = at..(at + cut).min(end);
+                    match ahead.read(&range) {
+                        Look::Here(kept) => {
+                            assert!(is_right(&kept, &range));
+                            assert!(kept.buffer.home.upgrade().is_some(), "{into_page}, {read_bytes}: put together");
+                        }
+                        _ => absent += 1,
+                    }
+                    while let Some(claim) = ahead.claim(&range, 4 * K, SIZE, &buffers) {
+                        brought += claim.range.end - claim.range.start;
+                        fill(claim);
+                    }
+                    at = range.end;
+                }
+            }
+            assert!(absent <= 3, "{into_page}, {read_bytes}: {absent} were not there");
+            assert!(brought <= SIZE, "{into_page}, {read_bytes}: {brought} bytes were read ahead");
         }
     }
 
