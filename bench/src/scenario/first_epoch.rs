@@ -3,6 +3,7 @@
 
 use super::{Setting, mount::write_large};
 use crate::{
+    contest::{Contestant, alternate},
     epoch::{read_all, read_all_by},
     outcome::{Line, Target},
     program::Node,
@@ -24,36 +25,32 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let (shards, shard_mib) = (setting.choose(8, 2), setting.choose(128, 16));
     write_large(&data, shards, shard_mib)?;
     let place = Place { workspace: workspace.path(), bytes: (shards * shard_mib) as f64 * f64::from(1 << 20) };
-    let (mut limited, mut far, mut filled) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut by_large, mut beside) = (Vec::new(), Vec::new());
-    for round in 0..setting.choose(4, 1) {
-        let line = format!("throttled:latency=20ms,bandwidth={BANDWIDTH_MB}MB/s:{}", data.display());
-        limited.push(place.read(&line, SMALL_CHUNK)?);
-        let origin = format!("throttled:latency=20ms:{}", data.display());
-        // Whoever comes second finds memory that was just given back, which is faster: each is second every other time.
-        for second in [false, true] {
-            if second == (round % 2 == 0) {
-                filled.push(place.fill(&origin)?);
-            } else {
-                far.push(place.read(&origin, SMALL_CHUNK)?);
-            }
-        }
-        by_large.push(place.read(&origin, LARGE_CHUNK)?);
-        beside.push(place.fill_beside_reader(&origin, &data)?);
-    }
+    let line = format!("throttled:latency=20ms,bandwidth={BANDWIDTH_MB}MB/s:{}", data.display());
+    let limited = |_| place.read(&line, SMALL_CHUNK);
+    let limited = alternate(setting.choose(2, 1), &mut [Contestant::new("behind a line", limited)])?.concat();
+    let origin = format!("throttled:latency=20ms:{}", data.display());
+    // Right behind each other, so that all of them find memory that was just given back.
+    let mut contestants = [
+        Contestant::new("through a mount", |_| place.read(&origin, SMALL_CHUNK)),
+        Contestant::new("without a mount", |_| place.fill(&origin)),
+        Contestant::new("through a mount, 4 MiB at a time", |_| place.read(&origin, LARGE_CHUNK)),
+        Contestant::new("without a mount, beside a reader", |_| place.fill_beside_reader(&origin, &data)),
+    ];
+    let speeds = alternate(setting.choose(5, 1), &mut contestants)?;
+    let [far, filled, by_large, beside] = &speeds[..] else { unreachable!("as many speeds as contestants") };
     let what = format!("{shards} × {shard_mib} MiB in order, 1 reader, 20 ms away");
     let by_large_chunks = format!("{what}, 4 MiB at a time");
     let bandwidth = vec![BANDWIDTH_MB; limited.len()];
     Ok(vec![
         Line::of_rounds(&what, "MB/s", &limited, "the origin's bandwidth", &bandwidth, Target::AtLeast(0.9)),
-        Line::of_rounds(&what, "MB/s", &far, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
-        Line::of_rounds(by_large_chunks, "MB/s", &by_large, "fodder warm, no mount", &filled, Target::AtLeast(0.8)),
+        Line::of_rounds(&what, "MB/s", far, "fodder warm, no mount", filled, Target::AtLeast(0.8)),
+        Line::of_rounds(by_large_chunks, "MB/s", by_large, "fodder warm, no mount", filled, Target::AtLeast(0.8)),
         Line::of_rounds(
             &what,
             "MB/s",
-            &far,
+            far,
             "fodder warm, and as much read natively meanwhile",
-            &beside,
+            beside,
             Target::Context,
         ),
     ])
