@@ -127,6 +127,11 @@ impl ClusterConfig {
         !self.is_in_use() && (self.membership != Way::default() || self.advertise.is_some())
     }
 
+    /// Whether it is said where to gossip, of a node that knows of others in another way.
+    pub fn gossips_in_vain(&self) -> bool {
+        self.gossip.is_some() && self.membership != Way::Gossip
+    }
+
     /// Says in a sentence what is wrong, if something is.
     pub fn check(&self) -> Result<()> {
         self.seeds()?;

@@ -128,6 +128,9 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
     if config.cluster.is_in_vain() {
         tracing::warn!("the node is alone, whatever is set about its cluster: give --join HOSTS to find others");
     }
+    if config.cluster.gossips_in_vain() {
+        tracing::warn!("nobody hears of the address to gossip at: give --membership gossip to gossip there");
+    }
     if !config.cluster.is_in_use() {
         return Ok(());
     }

@@ -67,6 +67,9 @@ fn what_is_wrong_is_said_in_a_sentence() {
     config().check().unwrap();
     assert!(!config().is_in_use() && !config().is_in_vain());
     assert!(ClusterConfig { membership: Way::Gossip, ..config() }.is_in_vain());
+    let gossip = || Some(SocketAddr::from(([127, 0, 0, 1], 18282)));
+    assert!(ClusterConfig { gossip: gossip(), ..config() }.gossips_in_vain());
+    assert!(!ClusterConfig { gossip: gossip(), membership: Way::Gossip, ..config() }.gossips_in_vain());
     let found = ClusterConfig { membership: Way::Gossip, join: vec!["gpu01".into()], ..config() };
     assert!(found.is_in_use() && !found.is_in_vain());
 }
