@@ -31,6 +31,8 @@ const OBJECTS_AHEAD: (u64, u64) = (4, 64);
 const BLOCKS_AHEAD: u64 = 4;
 /// A first read of so many bytes is the beginning of a stream.
 const BOLD_BYTES: u64 = 512 << 10;
+/// So many objects in a row are taken for read to their end because the one before them was; then it is seen again.
+const MAX_UNSEEN: u32 = 8;
 /// Reads that begin within so many times their length of where a stream ends go on from it.
 const SLACK: u64 = 4;
 
@@ -47,6 +49,12 @@ pub struct ReaderId {
 impl ReaderId {
     /// Set in a handle: these are pages that a kernel asks for around one of a mapped file that somebody has touched.
     pub const PAGED: u64 = 1 << 63;
+    /// The handle of whoever reads all of an object at once, and is not seen doing it.
+    const UNSEEN: u64 = u64::MAX;
+
+    fn unseen(object: u32) -> Self {
+        Self { object, handle: Self::UNSEEN }
+    }
 }
 
 /// One read.
@@ -146,11 +154,14 @@ impl Readahead {
     /// A reader looks past the end of its object, `bytes` far into this one, which comes next. What to bring in of it now. With
     /// no bytes it is only remembered who may come.
     pub fn expect(&mut self, reader: ReaderId, object: u32, bytes: u64, object_bytes: u64) -> Range<u64> {
-        // Whoever looks into the next object has come to its own, and nobody is expected there any more.
-        self.expected.arrived(reader);
+        // Whoever looks into the next object has come to its own, and nobody is expected there any more. But who is not seen
+        // looks there at once.
+        if reader.handle != ReaderId::UNSEEN {
+            self.expected.arrived(reader);
+        }
         let reach = bytes.checked_next_multiple_of(self.widths.grid).unwrap_or(object_bytes).min(object_bytes);
         match self.readers.get(&reader).and_then(|reader| reader.head(reach)) {
-            Some(head) => self.expected.expect(object, head),
+            Some(head) => self.expected.expect(object, reader, head),
             None => 0..0,
         }
     }
@@ -163,6 +174,39 @@ impl Readahead {
         let Some(stream) = self.objects.read(&range, waits, self.now) else { return 0..0 };
         let ahead = self.objects.ahead(stream, u64::from(count));
         ahead.start as u32..ahead.end as u32
+    }
+
+    /// Somebody opens an object to which a reader comes who has read the one before from its beginning to its end: it will
+    /// do the same here, so all of the object may be brought in at once. Then who that is, and how many bytes behind the
+    /// object's end to look. None if nothing is known of who opens it.
+    pub fn open_all(&mut self, object: u32, object_bytes: u64) -> Option<(ReaderId, u64)> {
+        let reader = ReaderId::unseen(object);
+        if self.expected.reader_of(object) == Some(Some(reader)) {
+            // Somebody else has just opened it, too.
+            return Some((reader, 0));
+        }
+        let (from, is_unseen) = self.expected.who_comes(object)?;
+        let from = self.readers.get(&from)?;
+        let unseen = from.unseen + 1;
+        if !(is_unseen || from.is_through()) || unseen > MAX_UNSEEN {
+            return None;
+        }
+        // From an earlier time that it was opened.
+        self.readers.remove(&reader);
+        let advice = self.read(&Access { reader, range: 0..object_bytes, object_bytes, waits: true });
+        self.readers.get_mut(&reader)?.unseen = unseen;
+        Some((reader, advice.beyond_bytes))
+    }
+
+    /// All of an object is at hand for whoever has opened it, who is not seen reading it any more.
+    pub fn all_given(&mut self, object: u32) {
+        self.expected.arrived(ReaderId::unseen(object));
+        self.expected.unseen(object);
+    }
+
+    /// All of an object was to be brought in, and did not come in time: its reader will be seen.
+    pub fn all_late(&mut self, object: u32) {
+        self.expected.left(ReaderId::unseen(object));
     }
 
     /// Whether a range that was proposed is still ahead of its reader.
@@ -178,8 +222,8 @@ impl Readahead {
     /// Whether a range that was proposed of an object that was to come next is still ahead.
     pub fn wants_next(&self, object: u32, range: &Range<u64>) -> bool {
         match self.expected.reader_of(object) {
-            Some(Some(reader)) => self.wants(reader, range),
-            Some(None) => true,
+            Some(Some(reader)) if reader.handle != ReaderId::UNSEEN => self.wants(reader, range),
+            Some(_) => true,
             None => false,
         }
     }

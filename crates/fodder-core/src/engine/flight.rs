@@ -334,6 +334,17 @@ impl Flights {
         }
     }
 
+    /// Waits until all of these pieces are on shelves.
+    pub(super) async fn landed_all(&self, pieces: Range<u32>, is_kept: impl Fn(u32) -> bool) {
+        loop {
+            let landing = self.landing.notified();
+            if pieces.clone().all(&is_kept) {
+                return;
+            }
+            landing.await;
+        }
+    }
+
     /// Waits until those pieces that have come and were not yet written are, or are staged.
     pub(super) async fn arrived_settled(&self, is_staged: impl Fn(u32) -> bool) {
         let mut arrived = self.table.lock().arrived();

@@ -5,6 +5,8 @@
 //! readers leave free, and never more than may lie unread. A reader who catches up joins the flight. While a dataset has
 //! jobs, which say what they will read, nothing is guessed.
 
+mod whole;
+
 use super::{
     Source,
     dataset::Dataset,
@@ -18,7 +20,12 @@ use super::{
 use crate::id::{ObjectSlot, PieceId};
 use fodder_policy::readahead::{Access, Pattern, Readahead, ReaderId, Rent};
 use parking_lot::Mutex;
-use std::{collections::VecDeque, ops::Range, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Wishes that may wait; the oldest go first, since their readers have come closest.
@@ -57,6 +64,8 @@ pub(super) struct Lookahead {
     wishes: Mutex<Wishes>,
     news: Notify,
     slots: Arc<Semaphore>,
+    /// When somebody last waited in vain for all of an object.
+    in_vain: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +95,7 @@ impl Lookahead {
             wishes: Mutex::default(),
             news: Notify::new(),
             slots: Arc::new(Semaphore::new(at_a_time)),
+            in_vain: Mutex::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use fodder_core::{
 };
 use fodder_policy::{Policy, readahead::Rent};
 use futures::TryStreamExt;
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{ops::Range, os::unix::fs::FileExt, sync::Arc, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -145,6 +145,52 @@ async fn who_reads_large_objects_one_after_another_does_not_begin_anew_with_each
     let stats = dataset.stats();
     assert_eq!(stats.bytes_from_origin, 4 * size, "every byte once: {stats:?}");
     assert_eq!((stats.readahead_bytes, stats.readahead_wasted_bytes), (stats.readahead_used_bytes, 0), "{stats:?}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_read_a_large_object_to_its_end_opens_the_next_when_all_of_it_is_there() {
+    let size = 24 * MIB;
+    let names = ["0", "1", "2", "3"];
+    let world = world("throttled:latency=5ms:", 256 << 20, &names.map(|name| (name, size)));
+    let (engine, dataset) = world.start().await.unwrap();
+    let objects = names.map(|name| dataset.snapshot().lookup(name).unwrap());
+    assert!(!dataset.notice_open_file(objects[0], false), "nothing is known of who opens the first");
+    read_all(&dataset, "0", size, MIB, 1).await;
+    for (object, name) in objects.into_iter().zip(names).skip(1) {
+        // The one before may have brought all of it in.
+        let mut lease = dataset.try_open(object).unwrap();
+        if dataset.notice_open_file(object, lease.is_some()) {
+            assert!(dataset.comes_whole(object, Duration::from_secs(60)).await, "{name} comes");
+            lease = dataset.try_open(object).unwrap();
+        }
+        let mut bytes = vec![0; size as usize];
+        lease.unwrap_or_else(|| panic!("{name} is whole")).file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == content(name, 0, size as usize), "{name}");
+    }
+    let stats = dataset.stats();
+    assert_eq!(stats.bytes_from_origin, 4 * size, "every byte once: {stats:?}");
+    assert_eq!((stats.readahead_bytes, stats.readahead_wasted_bytes), (stats.readahead_used_bytes, 0), "{stats:?}");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_opens_an_object_does_not_wait_for_a_slow_origin_and_is_not_asked_to_again() {
+    let size = 16 * MIB;
+    let names = ["0", "1", "2"];
+    let world = world("throttled:bandwidth=20MB/s:", 256 << 20, &names.map(|name| (name, size)));
+    let (engine, dataset) = world.start().await.unwrap();
+    let objects = names.map(|name| dataset.snapshot().lookup(name).unwrap());
+    dataset.notice_open_file(objects[0], false);
+    read_all(&dataset, "0", size, MIB, 1).await;
+    assert!(dataset.notice_open_file(objects[1], false));
+    assert!(
+        !dataset.comes_whole(objects[1], Duration::from_millis(100)).await,
+        "16 MB do not come in a tenth of a second"
+    );
+    read_all(&dataset, "1", size, MIB, 2).await;
+    assert!(!dataset.notice_open_file(objects[2], false), "the next is read as it comes");
+    assert_eq!(dataset.stats().readahead_wasted_bytes, 0);
     engine.shutdown().await;
 }
 

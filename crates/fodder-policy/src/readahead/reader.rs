@@ -21,6 +21,10 @@ pub(super) struct Reader {
     line: Line,
     jumps: Jumps,
     last_read: u64,
+    /// It was seen to read its object from the beginning to the end.
+    is_through: bool,
+    /// So many objects in a row were taken for read because one before them was.
+    pub(super) unseen: u32,
 }
 
 /// Where a reader jumped to.
@@ -57,7 +61,8 @@ impl Reader {
             least_bytes: widths.least,
             most_bytes: widths.most,
         };
-        Self { line: Line::new(widths, if named { STREAMS } else { STREAMS_OF_MANY }), jumps, last_read: 0 }
+        let line = Line::new(widths, if named { STREAMS } else { STREAMS_OF_MANY });
+        Self { line, jumps, last_read: 0, is_through: false, unseen: 0 }
     }
 
     /// The same reader, who comes from the end of another object.
@@ -75,11 +80,18 @@ impl Reader {
         self.last_read
     }
 
+    /// Whether it has read its object from the beginning to the end.
+    pub(super) fn is_through(&self) -> bool {
+        self.is_through
+    }
+
     pub(super) fn read(&mut self, access: &Access, now: u64) -> Advice {
         let Access { range, object_bytes, waits, .. } = access;
         self.last_read = now;
         let before = self.line.newest().map_or(0, |stream| stream.length());
         if let Some(stream) = self.line.read(range, *waits, now) {
+            let read = self.line.stream(stream);
+            self.is_through |= read.begins() && read.end() >= *object_bytes;
             // Who jumps by equal distances stops where it stopped before.
             let within = self.jumps.is_strided() && self.line.stream(stream).length() <= self.jumps.length;
             let ahead = if within { 0..0 } else { self.line.ahead(stream, u64::MAX) };

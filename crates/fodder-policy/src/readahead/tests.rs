@@ -293,6 +293,58 @@ fn who_jumps_into_an_object_that_was_expected_is_trusted_with_nothing() {
     }
 }
 
+/// The `number`th object of 100 MiB is opened by who has read those before it, and all of it comes: what was proposed of the next.
+fn open_object(machine: &mut Readahead, number: u32) -> Option<Range<u64>> {
+    machine.open(number, 1000, true);
+    let (reader, beyond_bytes) = machine.open_all(number, 100 * MIB)?;
+    let proposed = machine.expect(reader, number + 1, beyond_bytes, 100 * MIB);
+    assert!(machine.wants_next(number, &(0..BLOCK)) && machine.wants_next(number, &(96 * MIB..100 * MIB)));
+    machine.all_given(number);
+    Some(proposed)
+}
+
+#[test]
+fn who_has_read_an_object_to_its_end_is_given_all_of_the_next_and_looks_past_it_at_once() {
+    let mut machine = machine();
+    read_object(&mut machine, 0);
+    for number in 1..=MAX_UNSEEN {
+        assert_eq!(open_object(&mut machine, number), Some(0..64 * MIB), "{number}");
+    }
+    assert_eq!(open_object(&mut machine, MAX_UNSEEN + 1), None, "now it is seen again");
+    let (within, _) = read_object(&mut machine, MAX_UNSEEN + 1);
+    assert_eq!(within[0].start, 64 * MIB, "and goes on behind what was proposed");
+    assert!(open_object(&mut machine, MAX_UNSEEN + 2).is_some());
+}
+
+#[test]
+fn who_has_not_come_to_the_end_of_an_object_is_not_given_all_of_the_next() {
+    let mut machine = machine();
+    let reader = ReaderId { object: 0, handle: 1 };
+    let mut beyond_bytes = 0;
+    for n in 0..90 {
+        let access = Access { reader, range: n * MIB..(n + 1) * MIB, object_bytes: 100 * MIB, waits: true };
+        beyond_bytes = machine.read(&access).beyond_bytes.max(beyond_bytes);
+    }
+    machine.expect(reader, 1, beyond_bytes, 100 * MIB);
+    assert_eq!(machine.open_all(1, 100 * MIB), None);
+    assert_eq!(machine.open_all(7, 100 * MIB), None, "nor of one that it does not come to");
+    // Somebody who reads the file itself is not seen, and is taken to go on.
+    machine.all_given(0);
+    assert!(machine.open_all(1, 100 * MIB).is_some());
+    assert_eq!(machine.open_all(1, 100 * MIB), Some((ReaderId::unseen(1), 0)), "the same for who opens it beside");
+}
+
+#[test]
+fn who_waited_in_vain_for_all_of_an_object_reads_it_like_any_other() {
+    let mut machine = machine();
+    read_object(&mut machine, 0);
+    assert!(machine.open_all(1, 100 * MIB).is_some());
+    machine.all_late(1);
+    let (within, _) = read_object(&mut machine, 1);
+    assert_eq!(within[0].start, MIB, "nothing of it had been proposed before");
+    assert!(open_object(&mut machine, 2).is_some());
+}
+
 #[test]
 fn objects_that_are_read_from_their_middle_say_nothing_of_the_next() {
     let mut machine = machine();

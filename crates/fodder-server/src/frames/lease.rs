@@ -12,6 +12,7 @@ use std::{
     collections::{HashMap, HashSet},
     os::fd::AsFd,
     sync::Arc,
+    time::Duration,
 };
 
 /// Leases a connection may hold: each pins a file. How many descriptors all of them may cost the node is the tiers' to say.
@@ -19,6 +20,9 @@ const MAX_HELD: usize = 65_536;
 
 /// Objects that are fetched at a time because a lease was asked for.
 const MAX_FETCHES: usize = 16;
+
+/// How long whoever opens a large file waits for all of it, where that is on its way.
+const WHOLE: Duration = Duration::from_millis(500);
 
 /// An object of a dataset; the dataset by its address, which is its own as long as the lease holds it.
 type Key = (usize, ObjectSlot);
@@ -133,8 +137,9 @@ impl Connection {
                 // That is how a mount opens files.
                 Fetch::Nothing => {
                     let lease = dataset.try_open(object);
-                    dataset.notice_open(object, matches!(lease, Ok(None)));
-                    lease
+                    let comes = dataset.notice_open_file(object, !matches!(lease, Ok(None)));
+                    let came = comes && self.wait(dataset.comes_whole(object, WHOLE))?;
+                    if came { dataset.try_open(object) } else { lease }
                 }
             };
             match lease.transpose() {

@@ -1,6 +1,6 @@
 //! What a mount costs the origin: reads in order, files in order, reads at random.
 
-use super::{Place, bytes, can_mount};
+use super::{Place, bytes, can_mount, wait_until_cached};
 use crate::program::{Node, wait_for};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::{
@@ -54,6 +54,35 @@ fn a_file_read_in_order_is_fetched_ahead_in_few_large_requests() {
     assert!(text.contains("guessed ") && text.contains("used (100.0 %)"), "{text}");
     drop(file);
     mounted.unmount();
+}
+
+#[test]
+fn large_files_in_order_are_brought_in_one_after_another_though_the_kernel_reads_them_itself() {
+    if !can_mount("large_files_in_order_are_brought_in_one_after_another_though_the_kernel_reads_them_itself") {
+        return;
+    }
+    const FILE: usize = 20 << 20;
+    let (place, expected) = (Place::new(), bytes(7, FILE + 6));
+    for n in 0..6 {
+        place.put(&format!("{n}"), &expected[n..n + FILE]);
+    }
+    let node = slow_node(&place);
+    let mut mounted = place.mount(&[]);
+    let path = |n: usize| place.mnt().join(n.to_string());
+    assert!(fs::read(path(0)).unwrap() == expected[..FILE]);
+    for n in 1..5 {
+        // Nobody has opened it: it comes because the one before was read, or only opened.
+        wait_until_cached(&path(n));
+        assert!(fs::read(path(n)).unwrap() == expected[n..n + FILE], "file {n}");
+    }
+    wait_until_cached(&path(5));
+    let last = File::open(path(5)).unwrap();
+    mounted.kill();
+    let mut found = vec![0; FILE];
+    last.read_exact_at(&mut found, 0).unwrap();
+    assert!(found == expected[5..5 + FILE], "the kernel reads the file itself");
+    assert_eq!(count(&node, "bytes_from_origin"), 6 * FILE as u64, "every byte once");
+    assert_eq!(count(&node, "readahead_wasted_bytes"), 0);
 }
 
 #[test]
