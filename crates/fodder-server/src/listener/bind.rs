@@ -4,7 +4,7 @@ use fodder_api::address::MAX_SOCKET_PATH_BYTES;
 use fodder_core::{Error, Result};
 use rustix::{
     fs::Mode,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 use std::{
     fs, io,
@@ -44,6 +44,7 @@ pub(crate) async fn tcp(address: SocketAddr, flag: &str, open: Open) -> Result<T
         )),
         _ => Error::Unavailable(format!("cannot listen at {address}: {error}; choose another with {flag} HOST:PORT")),
     })?;
+    unpace(&listener);
     if !address.ip().is_loopback() && open == Open::ToAll {
         tracing::warn!(
             %address,
@@ -52,6 +53,15 @@ pub(crate) async fn tcp(address: SocketAddr, flag: &str, open: Open) -> Result<T
         );
     }
     Ok(listener)
+}
+
+/// Has the answers to all who connect sent as they are ready, where the system paces what is sent (BBR). An answer is a burst, and
+/// each would be sent no faster than those before it were seen to arrive: see decision 0018.
+fn unpace(listener: &TcpListener) {
+    if sockopt::tcp_congestion(listener).is_ok_and(|name| name.starts_with("bbr")) {
+        // Which of them a program may choose is the system's to say.
+        let _ = ["cubic", "reno"].iter().any(|name| sockopt::set_tcp_congestion(listener, name).is_ok());
+    }
 }
 
 /// A Unix socket's file, removed when dropped if it is still the same.
@@ -135,6 +145,19 @@ mod tests {
         assert!(matches!(error, Error::Conflict(_)));
         let text = error.to_string();
         assert!(text.contains(&address.to_string()) && text.contains("--grpc"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_to_who_connects_is_not_paced() {
+        let listener = tcp("127.0.0.1:0".parse().unwrap(), "--grpc", Open::ToAll).await.unwrap();
+        let connected = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let (systems, ours) =
+            (sockopt::tcp_congestion(&connected).unwrap(), sockopt::tcp_congestion(&accepted).unwrap());
+        match systems.starts_with("bbr") {
+            true => assert!(["cubic", "reno"].contains(&&*ours), "{ours}"),
+            false => assert_eq!(ours, systems, "the system's choice is kept"),
+        }
     }
 
     #[tokio::test]
