@@ -155,9 +155,10 @@ fn a_file_that_is_shown_counts_until_something_is_taken_away_and_cannot_be_writt
     assert!(shelf.view(ObjectSlot(0), &(7..7)).is_none() && shelf.view(ObjectSlot(9), &(0..1)).is_none());
     let view = shelf.view(ObjectSlot(0), &(0..there)).unwrap();
     let mut read = vec![0; there as usize];
-    view.file.read_exact_at(&mut read, 0).unwrap();
+    let file = view.for_another().unwrap();
+    file.read_exact_at(&mut read, 0).unwrap();
     assert!(read == world.bytes(0)[..there as usize]);
-    assert!(view.file.write_at(b"poison", 0).is_err(), "it is open for reading only");
+    assert!(file.write_at(b"poison", 0).is_err(), "it is open for reading only");
     // What is added takes nothing away.
     world.fill(&shelf, 2).unwrap();
     assert!(shelf.still_shows(&view));

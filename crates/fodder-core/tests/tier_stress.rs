@@ -47,10 +47,11 @@ fn readers_never_see_a_wrong_byte_while_others_evict_and_refill() {
                     let len = random.random_range(1..=(size - offset).min(150_000)) as usize;
                     let mut buf = vec![0; len];
                     let read = if random.random_bool(0.5) {
-                        // As another process does it that was shown the file.
+                        // As who sends it elsewhere does it, or another process that was shown the file.
                         let view = shelf.view(ObjectSlot(slot), &(offset..offset + len as u64));
                         view.is_some_and(|view| {
-                            let read = view.file.read_exact_at(&mut buf, offset);
+                            let file = if random.random_bool(0.5) { view.for_another() } else { None };
+                            let read = file.as_deref().unwrap_or(view.file()).read_exact_at(&mut buf, offset);
                             shelf.still_shows(&view) && read.is_ok()
                         })
                     } else {

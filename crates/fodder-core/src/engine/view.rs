@@ -11,8 +11,9 @@ const LANDING: Duration = Duration::from_millis(100);
 /// A file that was shown, and for what.
 #[derive(Debug)]
 pub struct View {
-    pub(super) shown: tier::View,
-    pub(super) level: usize,
+    shown: tier::View,
+    file: Arc<File>,
+    level: usize,
     object: ObjectSlot,
     range: Range<u64>,
 }
@@ -20,16 +21,21 @@ pub struct View {
 impl View {
     /// The file. What is read from it counts if [`Dataset::viewed`] says so afterwards.
     pub fn file(&self) -> &Arc<File> {
-        &self.shown.file
+        &self.file
     }
 }
 
 impl Dataset {
     /// The cache file that has a range of an object; None if no tier has all of it, checked. Never waits.
     pub fn try_view(&self, object: ObjectSlot, range: &Range<u64>) -> Option<View> {
+        let (level, shown) = self.look_into(object, range)?;
+        Some(View { file: shown.for_another()?, shown, level, object, range: range.clone() })
+    }
+
+    /// The same for this process, and the tier it is in.
+    pub(super) fn look_into(&self, object: ObjectSlot, range: &Range<u64>) -> Option<(usize, tier::View)> {
         let mut stocks = self.stocks.iter().enumerate();
-        let (level, shown) = stocks.find_map(|(level, (_, stock))| Some((level, stock.shelf.view(object, range)?)))?;
-        Some(View { shown, level, object, range: range.clone() })
+        stocks.find_map(|(level, (_, stock))| Some((level, stock.shelf.view(object, range)?)))
     }
 
     /// The same, but waits a moment for what is on its way. Fetches nothing.
@@ -46,7 +52,7 @@ impl Dataset {
 
     /// Whether what a client has read from a file it was shown is right. Then it counts as a read.
     pub fn viewed(self: &Arc<Self>, view: &View) -> bool {
-        let View { shown, level, object, range } = view;
+        let View { shown, level, object, range, .. } = view;
         let stock = &self.stocks[*level].1;
         let is_right = stock.shelf.still_shows(shown);
         if is_right {

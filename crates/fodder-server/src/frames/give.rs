@@ -179,13 +179,14 @@ impl Connection {
         let mut at = range.start;
         while at < range.end {
             if self.socket.sends_files()
-                && let Some(OnShelf { file, length, crc }) = dataset.try_give_piece(*object, at, range.end)
+                && let Some(piece) = dataset.try_give_piece(*object, at, range.end)
             {
+                let OnShelf { length, crc, .. } = piece;
                 let part = PartHead { crc, offset: at, end: range.end, object_bytes };
                 let head = ReplyHead::new(Kind::Part, request, PartHead::BYTES + length as usize);
                 self.output.flush(&mut self.socket)?;
                 let heads = [&head.encode()[..], &part.encode()].concat();
-                self.socket.send_file(&heads, &file, at..at + length, self.door.stall)?;
+                self.socket.send_file(&heads, piece.file(), at..at + length, self.door.stall)?;
                 at += length;
                 continue;
             }

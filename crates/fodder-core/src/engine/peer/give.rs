@@ -10,6 +10,7 @@ use crate::{
         read::{Fill, Manner, Part, REQUEST_BYTES, Waits},
     },
     id::{FileKey, ObjectSlot, PieceId},
+    tier,
 };
 use futures::stream::{self, BoxStream};
 use std::{
@@ -23,12 +24,18 @@ use std::{
 /// A whole piece that can be sent from its cache file.
 #[derive(Debug)]
 pub struct OnShelf {
-    /// The file; the piece stands where it stands in the object.
-    pub file: Arc<File>,
+    view: tier::View,
     /// Bytes of the piece.
     pub length: u64,
     /// Their CRC-32C as they were written. The file may change meanwhile: who receives them compares.
     pub crc: u32,
+}
+
+impl OnShelf {
+    /// The file; the piece stands where it stands in the object.
+    pub fn file(&self) -> &File {
+        self.view.file()
+    }
 }
 
 /// Objects that are looked through at a time for what others own.
@@ -86,15 +93,15 @@ impl Dataset {
         if range.start != offset || range.end > end {
             return None;
         }
-        let view = self.try_view(object, &range)?;
-        let stock = &self.stocks[view.level].1;
+        let (level, view) = self.look_into(object, &range)?;
+        let stock = &self.stocks[level].1;
         let crc = stock.shelf.crc_of(piece);
         // The checksum is that of the filling which is shown.
-        stock.shelf.still_shows(&view.shown).then(|| {
-            self.hit(view.level, piece.0..piece.0 + 1);
+        stock.shelf.still_shows(&view).then(|| {
+            self.hit(level, piece.0..piece.0 + 1);
             let length = range.end - range.start;
             self.counters.bytes_to_peers.fetch_add(length, Relaxed);
-            OnShelf { file: Arc::clone(view.file()), length, crc }
+            OnShelf { view, length, crc }
         })
     }
 

@@ -1,8 +1,8 @@
-//! Looking into a cache file that may still change: another process reads it by itself and asks afterwards whether what it
-//! read still counts, as a reader of this process looks at the epoch again.
+//! Looking into a cache file that may still change: somebody reads it by itself and asks afterwards whether what it read still
+//! counts, as a reader of this process looks at the epoch again.
 
 use super::{Shelf, read::Ready};
-use crate::{config::Medium, id::ObjectSlot};
+use crate::{config::Medium, id::ObjectSlot, tier::files::Kept};
 use std::{
     fs::File,
     ops::Range,
@@ -12,12 +12,23 @@ use std::{
 /// A cache file in which a range of an object stood, checked, when it was looked at.
 #[derive(Debug)]
 pub struct View {
-    /// The file, open for reading. Its bytes are the object's only if [`Shelf::still_shows`] says so after reading.
-    pub file: Arc<File>,
+    kept: Arc<Kept>,
     /// What the tier is made of.
     pub medium: Medium,
     slot: u32,
     epoch: u64,
+}
+
+impl View {
+    /// The file, for this process to read. Its bytes are the object's only if [`Shelf::still_shows`] says so after reading.
+    pub fn file(&self) -> &File {
+        &self.kept.file
+    }
+
+    /// The same for another process, which cannot write it; None if no descriptor can be spared.
+    pub fn for_another(&self) -> Option<Arc<File>> {
+        self.kept.for_reading()
+    }
 }
 
 impl Shelf {
@@ -30,7 +41,7 @@ impl Shelf {
         let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
         let Ready::Yes(_) = self.ready_in(object, range) else { return None };
         let kept = self.file(object.slot, epoch, false).ok()?;
-        let view = View { file: kept.for_reading()?, medium: self.core.medium, slot: object.slot, epoch };
+        let view = View { kept, medium: self.core.medium, slot: object.slot, epoch };
         self.still_shows(&view).then_some(view)
     }
 
