@@ -4,7 +4,7 @@ use crate::{
     mount::{Place, can_mount},
     program::{fodder, run},
 };
-use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
 #[test]
 fn a_directory_of_a_mount_is_warmed_through_its_node() {
@@ -21,6 +21,13 @@ fn a_directory_of_a_mount_is_warmed_through_its_node() {
     run(fodder().args(["mount", "data"]).arg(place.mnt()).arg("--cache-dir").arg(&cache)).good();
     let text = run(fodder().arg("warm").arg(place.mnt().join("train")).arg("--cache-dir").arg(&cache)).good().text();
     assert!(text.starts_with("complete: 2 files"), "{text}");
+    let (above, name) = (place.mnt().parent().unwrap().to_owned(), place.mnt().file_name().unwrap().to_owned());
+    let relative = Path::new(&name).join("train");
+    let text = run(fodder().current_dir(above).arg("warm").arg(relative).arg("--cache-dir").arg(&cache)).good().text();
+    assert!(
+        text.starts_with("complete: 2 files"),
+        "a path need not begin with ./ where no dataset is called so: {text}"
+    );
     let said = run(fodder().arg("warm").arg(place.mnt().join("test/x")).arg("--cache-dir").arg(&cache)).bad();
     assert!(said.contains("nothing at \"test/x\" in dataset \"data\""), "{said}");
     let odd = place.mnt().join(OsStr::from_bytes(b"val/\xff\xfe"));
