@@ -107,10 +107,9 @@ fn rclone_from(endpoint: &str, verb: &str, dir: &Path) -> Command {
 }
 
 /// Copies the bucket of a server to a directory, as many files and parts at a time as `fodder warm` has requests.
-pub(crate) fn copy_with_rclone(endpoint: &str, dir: &Path) -> Result<()> {
+pub(crate) fn copy_with_rclone(endpoint: &str, dir: &Path, options: &[&str]) -> Result<()> {
     let mut command = rclone_from(endpoint, "copy", dir);
-    // The server's ETags look like MD5 sums and are none.
-    command.args(["--transfers", "32", "--multi-thread-streams", "4", "--ignore-checksum"]);
+    command.args(["--transfers", "32", "--multi-thread-streams", "4"]).args(options);
     crate::program::finish(&mut command).map(drop)
 }
 

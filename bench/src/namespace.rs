@@ -38,8 +38,9 @@ impl Pair {
         command
     }
 
-    /// Gigabytes a second that `iperf3` moves from the second to the first, over so many connections.
-    pub(crate) fn iperf3(&self, connections: usize, seconds: u64) -> Result<f64> {
+    /// Gigabytes a second that `iperf3` moves from the second to the first, over so many connections; by the congestion control
+    /// of that name, or by the system's.
+    pub(crate) fn iperf3(&self, connections: usize, seconds: u64, congestion: Option<&str>) -> Result<f64> {
         let mut server = self.command(0, "iperf3");
         let mut server = server
             .args(["--server", "--one-off", "--bind", Self::ADDRESSES[0]])
@@ -60,6 +61,7 @@ impl Pair {
                     "--time",
                     &seconds,
                 ]);
+                command.args(congestion.map(|name| ["--congestion", name]).into_iter().flatten());
                 let said: serde_json::Value = serde_json::from_slice(&command.output()?.stdout).unwrap_or_default();
                 if let Some(bits) = said["end"]["sum_received"]["bits_per_second"].as_f64() {
                     return Ok(bits / 8e9);

@@ -1,6 +1,7 @@
 //! Objects: bytes in memory, bytes made up from a seed, a file.
 
 use bytes::Bytes;
+use md5::{Digest, Md5};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{
     collections::BTreeMap,
@@ -8,7 +9,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io,
     ops::Range,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -22,7 +23,7 @@ pub(crate) const BLOCK: u64 = 1 << 20;
 pub struct Object {
     content: Content,
     size: u64,
-    tag: u64,
+    tag: [u8; 16],
     modified: SystemTime,
 }
 
@@ -40,20 +41,22 @@ enum Content {
 pub fn synthetic(seed: u64, size: u64) -> Object {
     let mut noise = vec![0; 2 * BLOCK as usize];
     SmallRng::seed_from_u64(seed).fill_bytes(&mut noise);
-    Object { content: Content::Synthetic(noise.into()), size, tag: hash(&(seed, size)), modified: SystemTime::now() }
+    let tag = (u128::from(hash(&(seed, size))) << 64 | u128::from(size)).to_be_bytes();
+    Object { content: Content::Synthetic(noise.into()), size, tag, modified: SystemTime::now() }
 }
 
 impl Object {
     pub(crate) fn memory(bytes: Bytes) -> Self {
-        let (size, tag) = (bytes.len() as u64, hash(&bytes));
+        let (size, tag) = (bytes.len() as u64, Md5::digest(&bytes).into());
         Self { content: Content::Memory(bytes), size, tag, modified: SystemTime::now() }
     }
 
     fn file(path: &Path) -> io::Result<Self> {
         let metadata = path.metadata()?;
         let (size, modified) = (metadata.len(), metadata.modified()?);
-        let tag = hash(&(metadata.ino(), size, modified));
-        Ok(Self { content: Content::Path(path.into()), size, tag, modified })
+        let mut sum = Md5::new();
+        io::copy(&mut File::open(path)?, &mut Summing(&mut sum))?;
+        Ok(Self { content: Content::Path(path.into()), size, tag: sum.finalize().into(), modified })
     }
 
     /// Its size in bytes.
@@ -61,9 +64,9 @@ impl Object {
         self.size
     }
 
-    /// Its ETag, with quotes.
+    /// Its ETag, with quotes: as S3 makes it of what was uploaded in one part, the MD5 sum, unless the bytes are made up.
     pub fn etag(&self) -> String {
-        format!("\"{:016x}{:016x}\"", self.tag, self.tag.rotate_left(29) ^ self.size)
+        format!("\"{:032x}\"", u128::from_be_bytes(self.tag))
     }
 
     /// Seconds since 1970 of its last change.
@@ -107,6 +110,20 @@ impl Object {
             bytes.extend_from_slice(&some);
         }
         Ok(bytes)
+    }
+}
+
+/// Sums what is written to it.
+struct Summing<'a>(&'a mut Md5);
+
+impl io::Write for Summing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

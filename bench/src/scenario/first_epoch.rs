@@ -5,6 +5,7 @@ use super::{Setting, mount::write_large};
 use crate::{
     contest::{Contestant, alternate},
     epoch::{read_all, read_all_by},
+    machine::touch_memory,
     outcome::{Line, Target},
     program::Node,
 };
@@ -29,7 +30,6 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let limited = |_| place.read(&line, SMALL_CHUNK);
     let limited = alternate(setting.choose(2, 1), &mut [Contestant::new("behind a line", limited)])?.concat();
     let origin = format!("throttled:latency=20ms:{}", data.display());
-    // Right behind each other, so that all of them find memory that was just given back.
     let mut contestants = [
         Contestant::new("through a mount", |_| place.read(&origin, SMALL_CHUNK)),
         Contestant::new("without a mount", |_| place.fill(&origin)),
@@ -67,10 +67,16 @@ impl Place<'_> {
         let cache = self.workspace.join("cache");
         let node = Node::start(origin, &cache, 8 << 30, &[])?;
         let mount = node.mount(&self.workspace.join("mount"), &[])?;
+        self.touch_memory();
         let speed = read_all_by(mount.dir(), 1, chunk_bytes)?;
         drop((mount, node));
         fs::remove_dir_all(cache)?;
         Ok(speed)
+    }
+
+    /// Everybody finds memory for what will be cached and what is on its way there.
+    fn touch_memory(&self) {
+        touch_memory(2 * self.bytes as usize);
     }
 
     /// Brings everything into an empty cache; MB/s.
@@ -87,6 +93,7 @@ impl Place<'_> {
     fn fill_while(&self, origin: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<f64> {
         let cache = self.workspace.join("cache");
         let node = Node::start(origin, &cache, 8 << 30, &[])?;
+        self.touch_memory();
         let began = Instant::now();
         thread::scope(|scope| {
             let filling = scope.spawn(|| node.warm());

@@ -48,10 +48,16 @@ enum Way {
 pub(super) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let pair = Pair::new()?;
     let ways = CASES.iter().flat_map(|case| [(case, Way::Plain), (case, Way::Tls)]);
-    ways.map(|(case, way)| one(setting, &pair, case, way)).collect()
+    let lines = ways.map(|(case, way)| one(setting, &pair, case, way)).collect::<Result<Vec<_>>>()?;
+    Ok(lines.concat())
 }
 
-fn one(setting: &Setting, pair: &Pair, case: &Case, way: Way) -> Result<Line> {
+/// Whether the system paces what is sent, and nodes among themselves do not (decision 0018).
+fn is_paced() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").is_ok_and(|name| name.starts_with("bbr"))
+}
+
+fn one(setting: &Setting, pair: &Pair, case: &Case, way: Way) -> Result<Vec<Line>> {
     let workspace = setting.workspace()?;
     if way == Way::Tls {
         let authority = Authority::new("bench");
@@ -88,8 +94,11 @@ fn one(setting: &Setting, pair: &Pair, case: &Case, way: Way) -> Result<Line> {
         }
         Ok(bytes / began.elapsed().as_secs_f64() / 1e9)
     };
-    let theirs = |_| pair.iperf3(case.readers, setting.choose(2, 1));
-    let mut contestants = [Contestant::new("remote hits", ours), Contestant::new("iperf3", theirs)];
+    let iperf3 = |congestion| move |_| pair.iperf3(case.readers, setting.choose(2, 1), congestion);
+    let mut contestants = vec![Contestant::new("remote hits", ours), Contestant::new("iperf3", iperf3(None))];
+    if is_paced() && way == Way::Plain {
+        contestants.push(Contestant::new("iperf3 by cubic", iperf3(Some("cubic"))));
+    }
     let speeds = alternate(setting.choose(5, 1), &mut contestants)?;
 
     let said: serde_json::Value = serde_json::from_str(&nodes[0].ask("status")?)?;
@@ -106,7 +115,11 @@ fn one(setting: &Setting, pair: &Pair, case: &Case, way: Way) -> Result<Line> {
         Way::Plain => (what, Target::AtLeast(case.least)),
         Way::Tls => (format!("{what}, over TLS"), Target::Context),
     };
-    Ok(Line::of_rounds(what, "GB/s", &speeds[0], "iperf3", &speeds[1], target))
+    let against = [("iperf3", target), ("iperf3 --congestion cubic", Target::Context)];
+    let line = |(theirs, (name, target)): (&Vec<f64>, _)| {
+        Line::of_rounds(what.clone(), "GB/s", &speeds[0], name, theirs, target)
+    };
+    Ok(speeds[1..].iter().zip(against).map(line).collect())
 }
 
 /// A node in one of the namespaces.

@@ -1,10 +1,9 @@
 //! The table of the mount on one of three nodes: once where the data fits into each node's cache, so that the node comes to
 //! hold all of it, and once where only the three together hold it, so that most reads come from the others.
 
-use super::{SMALL_BYTES, WAYS, warm_both, write_large};
+use super::{WAYS, warm_both, write_both};
 use crate::{
     epoch::forget_large,
-    fixture,
     outcome::{Line, Target},
     program::Node,
     scenario::Setting,
@@ -25,10 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(in crate::scenario) fn run(setting: &Setting) -> Result<Vec<Line>> {
     let workspace = setting.workspace()?;
     let native = workspace.path().join("native");
-    fixture::write_files(&native.join("small"), setting.choose(5_000, 200), SMALL_BYTES)?;
-    write_large(&native.join("large"), setting.choose(16, 2), setting.choose(32, 8))?;
-    // 1 GB of data, and 36 MB at a glimpse.
-    let (whole, half) = (setting.choose(4 << 30, 256 << 20), setting.choose(512 << 20, 28 << 20));
+    // 2.1 GB of data, and 36 MB at a glimpse.
+    write_both(&native, setting)?;
+    let (whole, half) = (setting.choose(4 << 30, 256 << 20), setting.choose(1 << 30, 28 << 20));
     let mut lines = smaller(&workspace.path().join("smaller"), &native, whole, setting)?;
     lines.extend(larger(&workspace.path().join("larger"), &native, half, setting)?);
     Ok(lines)
