@@ -14,6 +14,8 @@ import fodder
 import pytest
 from fodder import _program
 
+pytest_plugins = ["promises"]
+
 # Longer than anything here takes, also on a busy machine.
 DEADLINE_S = 60
 

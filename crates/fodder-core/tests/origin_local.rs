@@ -6,6 +6,7 @@ use fodder_core::{
     id::Version,
     origin::{ObjectEntry, Origin, OriginOptions},
 };
+use fodder_testing::skip;
 use futures::{StreamExt, TryStreamExt};
 use std::{
     fs,
@@ -295,10 +296,7 @@ async fn what_cannot_be_looked_at_fails_a_listing_and_is_not_taken_for_gone() {
         fs::write(dir.path().join("a"), "a").unwrap();
     }
     let Some(dead) = DeadMount::at(dir.path().join("dead")) else {
-        println!(
-            "SKIPPED what_cannot_be_looked_at_fails_a_listing_and_is_not_taken_for_gone: mounting a file system needs root"
-        );
-        return;
+        skip!("mounting a file system needs root");
     };
     std::os::unix::fs::symlink(&dead.0, linking.path().join("link")).unwrap();
     for (dir, name) in [(&dir, "dead"), (&linking, "link")] {

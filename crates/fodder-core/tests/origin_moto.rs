@@ -5,6 +5,7 @@ use fodder_core::{
     Error,
     origin::{Origin, OriginOptions},
 };
+use fodder_testing::skip;
 use futures::TryStreamExt;
 use object_store::{ObjectStoreExt, aws::AmazonS3Builder, path::Path};
 use std::{
@@ -60,8 +61,7 @@ fn make_bucket(address: &str) {
 #[test]
 fn moto_is_listed_and_read_and_its_changes_are_noticed() {
     if program().is_none() {
-        println!("SKIPPED: no moto_server in .venv (pip install 'moto[server]'), or in $FODDER_TEST_VENV");
-        return;
+        skip!("no moto_server in .venv (pip install 'moto[server]'), or in $FODDER_TEST_VENV");
     }
     // The environment holds the keys, so the test runs in a process of its own: this program again.
     let mut command = Command::new(std::env::current_exe().unwrap());

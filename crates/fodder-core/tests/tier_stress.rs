@@ -11,6 +11,7 @@ use fodder_core::{
     id::{ObjectSlot, PieceId},
     tier::{Health, ShelfRead, Tier, TierOptions},
 };
+use fodder_testing::skip;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
     os::unix::fs::FileExt,
@@ -238,8 +239,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_a_miss_and_heals() {
     let Some(disk) = SmallDisk::new(2 << 20) else {
-        println!("skipped: mounting a small tmpfs needs root");
-        return;
+        skip!("mounting a small tmpfs needs root");
     };
     let home = disk.0.path();
     let world = World::new(&[200_000; 20]);
@@ -287,8 +287,7 @@ fn a_full_disk_is_a_miss_and_heals() {
 #[test]
 fn a_mem_tier_answers_without_waiting() {
     let Some(disk) = SmallDisk::new(16 << 20) else {
-        println!("skipped: mounting a small tmpfs needs root");
-        return;
+        skip!("mounting a small tmpfs needs root");
     };
     let world = World::new(&[200_000; 3]);
     let tier = Tier::open_with(&config(disk.0.path(), 8 << 20, Medium::Mem), options()).unwrap();
@@ -303,8 +302,7 @@ fn a_mem_tier_answers_without_waiting() {
 #[test]
 fn the_floor_of_free_space_stops_filling_before_the_disk_is_full() {
     let Some(disk) = SmallDisk::new(4 << 20) else {
-        println!("skipped: mounting a small tmpfs needs root");
-        return;
+        skip!("mounting a small tmpfs needs root");
     };
     let world = World::new(&[65_536; 64]);
     let options = TierOptions { floor_bytes: Some(2 << 20), ..options() };

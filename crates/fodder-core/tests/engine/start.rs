@@ -2,6 +2,7 @@
 
 use crate::world::{World, content, read};
 use fodder_policy::Policy;
+use fodder_testing::skip;
 use std::{fs, path::PathBuf, process::Command};
 
 /// A tmpfs that is unmounted when the test ends, however it ends.
@@ -26,8 +27,7 @@ async fn a_node_on_a_full_disk_starts_and_serves_what_it_has() {
     let mut world = World::new(Policy::Minio, 64 << 20);
     world.put("a", content("a", 1, 100_000));
     let Some(disk) = SmallDisk::at(world.dir.path().join("cache")) else {
-        println!("SKIPPED a_node_on_a_full_disk_starts_and_serves_what_it_has: mounting a small tmpfs needs root");
-        return;
+        skip!("mounting a small tmpfs needs root");
     };
     let (engine, dataset) = world.start().await.unwrap();
     let object = dataset.snapshot().lookup("a").unwrap();

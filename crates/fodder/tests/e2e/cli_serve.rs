@@ -1,6 +1,7 @@
 //! A node's start and end: what it prints, who may hold the directory, signals.
 
 use crate::program::{Data, Node, fodder, run};
+use fodder_testing::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{BufRead, BufReader},
@@ -112,8 +113,7 @@ fn client_commands_find_the_node_of_the_cache_directory() {
 #[test]
 fn a_directory_that_is_not_writable_is_named() {
     if rustix::process::geteuid().is_root() {
-        println!("SKIPPED a_directory_that_is_not_writable_is_named: root may write everywhere");
-        return;
+        skip!("root may write everywhere");
     }
     let cache = tempfile::tempdir().unwrap();
     std::fs::set_permissions(cache.path(), std::fs::Permissions::from_mode(0o500)).unwrap();

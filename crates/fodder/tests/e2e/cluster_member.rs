@@ -4,6 +4,7 @@ use crate::{
     icache::python,
     program::{Data, Node, fodder, run, wait_for},
 };
+use fodder_testing::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
@@ -153,11 +154,7 @@ fn icaches_two_nodes_and_one_etcd_become_a_cluster_whose_ranks_share_their_cache
     let [low, high, ..] = std::process::id().to_le_bytes();
     let ip = |last: u8| format!("127.{}.{high}.{last}", low.max(1));
     let Some(_etcd) = etcd(dir.path(), &ip(9)) else {
-        println!(
-            "SKIPPED icaches_two_nodes_and_one_etcd_become_a_cluster_whose_ranks_share_their_caches: there is no etcd \
-             here; make test installs it"
-        );
-        return;
+        skip!("etcd is not installed");
     };
     let nodes = [1, 2].map(|number| {
         let file = dir.path().join(format!("{number}.yaml"));
@@ -179,8 +176,7 @@ fn icaches_two_nodes_and_one_etcd_become_a_cluster_whose_ranks_share_their_cache
         assert!(answer.contains(&format!("\"nodes\":[\"{}\",\"{}\"]", ip(1), ip(2))), "{answer}");
     }
     let Some(python) = python() else {
-        println!("SKIPPED the ranks of icaches_two_nodes: no grpcio in .venv (tools/setup --venv)");
-        return;
+        skip!("no grpcio in .venv (tools/setup --venv)");
     };
     let e2e = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
     let ranks: Vec<Child> = ["0", "1"]
@@ -222,10 +218,7 @@ fn nodes_find_each_other_by_etcd_with_flags_alone_and_share_their_caches() {
     let [low, high, ..] = std::process::id().to_le_bytes();
     let ip = format!("127.{}.{high}.19", low.max(1));
     let Some(_etcd) = etcd(dir.path(), &ip) else {
-        println!(
-            "SKIPPED nodes_find_each_other_by_etcd_with_flags_alone_and_share_their_caches: there is no etcd here"
-        );
-        return;
+        skip!("etcd is not installed");
     };
     let join = |name| {
         let args = [data.path(), "--name", "pets", "--membership", "etcd", "--join", &ip];

@@ -10,6 +10,7 @@ use fodder_api::{
     frames::{Batch, FrameClient},
 };
 use fodder_authority::{Authority, Issued};
+use fodder_testing::skip;
 use rustix::process::Signal;
 use std::{path::Path, process::Command, time::Duration};
 use tempfile::TempDir;
@@ -169,10 +170,8 @@ fn config_reload_takes_up_new_certificates_and_says_when_they_cannot_be_used() {
 
 #[test]
 fn the_recipe_for_an_authority_works_as_it_is_written() {
-    let test = "the_recipe_for_an_authority_works_as_it_is_written";
     if Command::new("openssl").arg("version").output().is_err() {
-        println!("SKIPPED {test}: there is no openssl here");
-        return;
+        skip!("openssl is not installed");
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFIGURATION.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -197,8 +196,7 @@ fn the_recipe_for_an_authority_works_as_it_is_written() {
 
 #[test]
 fn with_certificates_another_machine_is_not_answered_in_plain_text() {
-    let test = "with_certificates_another_machine_is_not_answered_in_plain_text";
-    if !can_cut_links(test) {
+    if !can_cut_links() {
         return;
     }
     let (network, dir, data) = (Network::new(2), TempDir::new().unwrap(), Data::new());

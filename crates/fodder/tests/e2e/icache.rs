@@ -1,6 +1,7 @@
 //! iCache's interface as a client in another language speaks it: Python's grpcio against a real node.
 
 use crate::program::{Data, Node};
+use fodder_testing::skip;
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -19,8 +20,7 @@ pub(crate) fn python() -> Option<PathBuf> {
 #[test]
 fn icaches_client_in_python_trains_by_importance_and_takes_any_sample() {
     let Some(python) = python() else {
-        println!("SKIPPED icaches_client_in_python: no grpcio in .venv (tools/setup --venv), or in $FODDER_TEST_VENV");
-        return;
+        skip!("no grpcio in .venv (tools/setup --venv), or in $FODDER_TEST_VENV");
     };
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let file = cache.path().join("dcserver.yaml");

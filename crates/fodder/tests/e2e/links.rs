@@ -9,6 +9,7 @@ mod training;
 
 use crate::lateness::Lateness;
 use fleet::{Fleet, Way};
+use fodder_testing::skip;
 use load::Load;
 use network::{Cuts, Host, Network};
 use rustix::process::Signal;
@@ -24,8 +25,8 @@ fn variable(name: &str) -> Option<u64> {
 
 /// So many schedules out of a hundred of those that are asked for: `FODDER_SCHEDULES`, 50 unless given, beginning with
 /// `FODDER_SEED`, which is random unless given.
-fn schedules(test: &str, way: Way, percent: u64) {
-    let Some(mut fleet) = Fleet::new(test, way, NODES) else { return };
+fn schedules(way: Way, percent: u64) {
+    let Some(mut fleet) = Fleet::new(way, NODES) else { return };
     let count = (variable("FODDER_SCHEDULES").unwrap_or(50) * percent).div_ceil(100);
     let first = variable("FODDER_SEED").unwrap_or_else(|| rand::random::<u32>().into());
     println!("{count} schedules, FODDER_SEED={first}");
@@ -46,25 +47,17 @@ fn schedules(test: &str, way: Way, percent: u64) {
 
 #[test]
 fn nodes_that_gossip_lose_no_member_and_read_no_wrong_byte_whatever_happens_to_their_links() {
-    schedules(
-        "nodes_that_gossip_lose_no_member_and_read_no_wrong_byte_whatever_happens_to_their_links",
-        Way::Gossip,
-        40,
-    );
+    schedules(Way::Gossip, 40);
 }
 
 #[test]
 fn nodes_that_ask_each_other_lose_no_member_and_read_no_wrong_byte_whatever_happens_to_their_links() {
-    schedules(
-        "nodes_that_ask_each_other_lose_no_member_and_read_no_wrong_byte_whatever_happens_to_their_links",
-        Way::Fixed,
-        40,
-    );
+    schedules(Way::Fixed, 40);
 }
 
 #[test]
 fn nodes_at_etcd_lose_no_member_and_read_no_wrong_byte_whatever_happens_to_their_links() {
-    schedules("nodes_at_etcd_lose_no_member_and_read_no_wrong_byte_whatever_happens_to_their_links", Way::Etcd, 20);
+    schedules(Way::Etcd, 20);
 }
 
 /// The nodes of a half.
@@ -74,9 +67,8 @@ fn half(nodes: &[usize]) -> Vec<Host> {
 
 #[test]
 fn two_halves_of_a_partition_go_on_reading_and_agree_after_healing() {
-    let test = "two_halves_of_a_partition_go_on_reading_and_agree_after_healing";
     for way in [Way::Fixed, Way::Gossip] {
-        let Some(mut fleet) = Fleet::new(test, way, NODES) else { return };
+        let Some(mut fleet) = Fleet::new(way, NODES) else { return };
         let before = fleet.identities();
         let mut load = Load::start(&fleet);
         load.read_on(&[0, 1, 2, 3], 50);
@@ -95,8 +87,7 @@ fn two_halves_of_a_partition_go_on_reading_and_agree_after_healing() {
 
 #[test]
 fn a_node_that_is_cut_off_without_a_word_stalls_no_read_of_the_others_for_two_seconds() {
-    let test = "a_node_that_is_cut_off_without_a_word_stalls_no_read_of_the_others_for_two_seconds";
-    let Some(mut fleet) = Fleet::new(test, Way::Fixed, NODES) else { return };
+    let Some(mut fleet) = Fleet::new(Way::Fixed, NODES) else { return };
     let mut load = Load::start(&fleet);
     load.read_on(&[0, 1, 2, 3], 100);
     let lateness = Lateness::watch();
@@ -115,9 +106,8 @@ fn a_node_that_is_cut_off_without_a_word_stalls_no_read_of_the_others_for_two_se
 
 #[test]
 fn a_link_that_is_cut_in_one_direction_costs_nobody_a_member_by_gossip_and_nobody_a_read() {
-    let test = "a_link_that_is_cut_in_one_direction_costs_nobody_a_member_by_gossip_and_nobody_a_read";
     for way in [Way::Fixed, Way::Gossip] {
-        let Some(mut fleet) = Fleet::new(test, way, NODES) else { return };
+        let Some(mut fleet) = Fleet::new(way, NODES) else { return };
         let mut load = Load::start(&fleet);
         // What 0 sends does not reach 1; 0 hears 1, and everybody else hears both.
         fleet.network.cut([(Host::Node(0), Host::Node(1))].into());
@@ -139,8 +129,7 @@ fn a_link_that_is_cut_in_one_direction_costs_nobody_a_member_by_gossip_and_nobod
 
 #[test]
 fn etcd_that_is_cut_off_stops_nothing_and_heals_when_it_is_reached_again() {
-    let test = "etcd_that_is_cut_off_stops_nothing_and_heals_when_it_is_reached_again";
-    let Some(mut fleet) = Fleet::new(test, Way::Etcd, NODES) else { return };
+    let Some(mut fleet) = Fleet::new(Way::Etcd, NODES) else { return };
     let mut load = Load::start(&fleet);
     load.read_on(&[0, 1, 2, 3], 50);
     // Nobody reaches etcd: the members ask each other.
@@ -167,12 +156,10 @@ fn etcd_that_is_cut_off_stops_nothing_and_heals_when_it_is_reached_again() {
 
 #[test]
 fn a_node_that_sends_slowly_costs_time_and_no_read() {
-    let test = "a_node_that_sends_slowly_costs_time_and_no_read";
-    let Some(mut fleet) = Fleet::new(test, Way::Gossip, NODES) else { return };
+    let Some(mut fleet) = Fleet::new(Way::Gossip, NODES) else { return };
     let mut load = Load::start(&fleet);
     if !fleet.network.slow([1].into()) {
-        println!("SKIPPED {test}: this kernel cannot slow down a link");
-        return;
+        skip!("this kernel cannot slow down a link");
     }
     load.read_on(&[0, 1, 2, 3], 150);
     println!("longest read {:?}", load.longest());

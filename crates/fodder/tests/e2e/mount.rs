@@ -12,6 +12,7 @@ mod tool;
 mod transport;
 mod tree;
 
+use fodder_testing::skip;
 pub(crate) use transport::Way;
 use transport::over_each_transport;
 
@@ -25,15 +26,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Whether mounts can be made here; if not, says so as a skipped test does.
-pub(crate) fn can_mount(test: &str) -> bool {
+/// Whether mounts can be made here; if not, the test is reported as skipped.
+pub(crate) fn can_mount() -> bool {
     let why = match (Path::new("/dev/fuse").exists(), rustix::process::geteuid().is_root()) {
         (false, _) => "there is no /dev/fuse",
         (_, false) => "mounting needs root",
         _ => return true,
     };
-    println!("SKIPPED {test}: {why}");
-    false
+    skip!("{why}");
 }
 
 /// An origin, a cache directory and a directory to mount on.

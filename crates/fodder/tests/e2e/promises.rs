@@ -30,8 +30,11 @@ fn every_promise_names_tests_that_exist() {
     for promise in promises {
         let tests = promise.rsplit('|').nth(1).unwrap_or_default();
         for test in tests.split('`').skip(1).step_by(2) {
-            let there = ["fn", "def"].iter().any(|word| code.contains(&format!("{word} {test}(")));
-            assert!(there, "no test {test} for: {promise}");
+            let at = ["fn", "def"].iter().find_map(|keyword| code.find(&format!("{keyword} {test}(")));
+            let at = at.unwrap_or_else(|| panic!("no test {test} for: {promise}"));
+            let before = code[..at].trim_end_matches("async ").trim_end();
+            let mut attributes = before.lines().rev().map(str::trim_start).take_while(|line| line.starts_with("#["));
+            assert!(!attributes.any(|line| line.contains("ignore")), "{test} is ignored, but holds: {promise}");
             count += 1;
         }
     }

@@ -1,6 +1,7 @@
 //! ImageFolder order and labels, against Python walking the same tree by torchvision's rules.
 
 use super::*;
+use fodder_testing::skip;
 use std::process::Command;
 
 /// torchvision's rules, on the real file system: classes are the directories at the top; in each, `sorted(os.walk)`,
@@ -39,8 +40,7 @@ const ODD_TREES: [&[&str]; 5] = [
 #[test]
 fn items_and_labels_are_torchvisions() {
     if Command::new("python3").arg("--version").output().is_err() {
-        println!("skipped: python3 is not installed");
-        return;
+        skip!("python3 is not installed");
     }
     for tree in ODD_TREES {
         let (top, dir, source) = (scratch(), scratch(), Memory::default());

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::layout::{Layout, ParsedRecord};
+use fodder_testing::skip;
 use proptest::prelude::*;
 use std::{fs, process::Command};
 
@@ -198,8 +199,7 @@ print(json.dumps(members))
         output.stdout
     };
     if Command::new("python3").arg("--version").output().is_err() {
-        println!("skipped: python3 is not installed");
-        return;
+        skip!("python3 is not installed");
     }
     type Expected = std::collections::BTreeMap<String, Vec<(String, Option<u32>, Vec<(String, u64)>)>>;
     let top = tempfile::tempdir().unwrap();

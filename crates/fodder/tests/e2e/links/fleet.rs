@@ -4,6 +4,7 @@ use super::network::{Host, Network};
 use crate::program::{Node, wait_for};
 use fodder_api::{Address, Client, Timeouts, v1};
 use fodder_s3_server::Server;
+use fodder_testing::skip;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{
     collections::BTreeMap,
@@ -52,18 +53,15 @@ impl Drop for Ended {
 }
 
 impl Fleet {
-    /// So many nodes that see each other and serve. None where the test cannot run here; it has said so.
-    pub(crate) fn new(test: &str, way: Way, count: usize) -> Option<Self> {
-        if !super::network::can_cut_links(test) {
+    /// So many nodes that see each other and serve. None where the test cannot run here; it is then reported as skipped.
+    pub(crate) fn new(way: Way, count: usize) -> Option<Self> {
+        if !super::network::can_cut_links() {
             return None;
         }
         let (network, dir) = (Network::new(count), tempfile::tempdir().unwrap());
         let etcd = match way {
             Way::Etcd => match network.on(Host::Etcd, || etcd(&dir)) {
-                None => {
-                    println!("SKIPPED {test}: there is no etcd here; make test installs it");
-                    return None;
-                }
+                None => skip!("etcd is not installed"),
                 etcd => etcd,
             },
             Way::Fixed | Way::Gossip => None,

@@ -4,6 +4,7 @@
 //! A cut link loses what is sent and says nothing, as a broken switch does: the sender's table of neighbours is given an
 //! address that no interface has.
 
+use fodder_testing::skip;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::{
     collections::BTreeSet,
@@ -65,9 +66,10 @@ pub(crate) struct Network {
     slow: BTreeSet<usize>,
 }
 
-/// Whether namespaces can be made here; if not, says so as a skipped test does.
-pub(crate) fn can_cut_links(test: &str) -> bool {
-    let probe = format!("fodder-probe-{}-{test}", std::process::id());
+/// Whether namespaces can be made here; if not, the test is reported as skipped.
+pub(crate) fn can_cut_links() -> bool {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let probe = format!("fodder-probe-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
     let why = if !rustix::process::geteuid().is_root() {
         "network namespaces need root".to_owned()
     } else {
@@ -79,8 +81,7 @@ pub(crate) fn can_cut_links(test: &str) -> bool {
             Err(error) => error,
         }
     };
-    println!("SKIPPED {test}: {why}");
-    false
+    skip!("{why}");
 }
 
 impl Network {

@@ -32,7 +32,7 @@ fn scattered(n: u64) -> u64 {
 
 #[test]
 fn a_file_read_in_order_is_fetched_ahead_in_few_large_requests() {
-    if !can_mount("a_file_read_in_order_is_fetched_ahead_in_few_large_requests") {
+    if !can_mount() {
         return;
     }
     let (place, expected) = (Place::new(), bytes(7, LARGE));
@@ -58,7 +58,7 @@ fn a_file_read_in_order_is_fetched_ahead_in_few_large_requests() {
 
 #[test]
 fn large_files_in_order_are_brought_in_one_after_another_though_the_kernel_reads_them_itself() {
-    if !can_mount("large_files_in_order_are_brought_in_one_after_another_though_the_kernel_reads_them_itself") {
+    if !can_mount() {
         return;
     }
     const FILE: usize = 20 << 20;
@@ -87,7 +87,7 @@ fn large_files_in_order_are_brought_in_one_after_another_though_the_kernel_reads
 
 #[test]
 fn files_read_in_the_order_of_their_names_are_there_before_they_are_opened() {
-    if !can_mount("files_read_in_the_order_of_their_names_are_there_before_they_are_opened") {
+    if !can_mount() {
         return;
     }
     let place = Place::new();
@@ -125,7 +125,7 @@ fn read_mapped(path: &Path, expected: &[u8], advice: Advice, places: impl Iterat
 
 #[test]
 fn reads_at_random_of_a_large_file_fetch_little_more_than_they_read() {
-    if !can_mount("reads_at_random_of_a_large_file_fetch_little_more_than_they_read") {
+    if !can_mount() {
         return;
     }
     let (place, expected) = (Place::new(), bytes(7, LARGE));
@@ -153,8 +153,7 @@ fn reads_at_random_of_a_large_file_fetch_little_more_than_they_read() {
 
 #[test]
 fn a_page_of_a_mapped_file_brings_in_little_around_it_though_nobody_said_how_it_is_read() {
-    let test = "a_page_of_a_mapped_file_brings_in_little_around_it_though_nobody_said_how_it_is_read";
-    if !can_mount(test) {
+    if !can_mount() {
         return;
     }
     let (place, expected) = (Place::new(), bytes(7, LARGE));
@@ -171,7 +170,7 @@ fn a_page_of_a_mapped_file_brings_in_little_around_it_though_nobody_said_how_it_
 #[test]
 fn large_reads_at_random_fetch_little_more_than_they_read() {
     const READ: usize = 4 << 20;
-    if !can_mount("large_reads_at_random_fetch_little_more_than_they_read") {
+    if !can_mount() {
         return;
     }
     let place = Place::new();

@@ -2,6 +2,7 @@
 
 use super::{Place, Way, bytes, can_mount, over_each_transport};
 use crate::program::{Node, fodder, run, wait_for};
+use fodder_testing::skip;
 use rustix::mount::{UnmountFlags, unmount};
 use std::{
     fs,
@@ -117,7 +118,6 @@ fn a_node_that_serves_can_mount_too_and_unmounts_at_its_end(way: Way) {
 
 fn without_the_privilege_a_mount_is_slower_says_why_and_is_right(way: Way) {
     const NOBODY: u32 = 65534;
-    const TEST: &str = "without_the_privilege_a_mount_is_slower_says_why_and_is_right";
     /// In a namespace of its own, where everybody may open the device.
     const SCRIPT: &str = r#"set -e
         mknod -m 666 "$CACHE/fuse" c 10 229
@@ -127,7 +127,7 @@ fn without_the_privilege_a_mount_is_slower_says_why_and_is_right(way: Way) {
         nobody cmp "$ORIGIN/a" "$MNT/a"
         nobody "$CACHE/fodder" unmount "$MNT""#;
     if Command::new("fusermount3").arg("--version").output().is_err() {
-        return println!("SKIPPED {TEST}: there is no fusermount3 (package fuse3)");
+        skip!("fusermount3 (package fuse3) is not installed");
     }
     let place = Place::over(way);
     place.put("a", &bytes(1, 300_000));
@@ -186,8 +186,7 @@ fn refused(place: &Place, change: impl FnOnce(&mut Command)) -> String {
 
 #[test]
 fn a_machine_without_fuse_or_fusermount_says_what_to_do() {
-    const TEST: &str = "a_machine_without_fuse_or_fusermount_says_what_to_do";
-    if !can_mount(TEST) {
+    if !can_mount() {
         return;
     }
     let place = Place::new();

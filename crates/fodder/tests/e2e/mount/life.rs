@@ -2,6 +2,7 @@
 
 use super::{Place, Way, bytes, over_each_transport};
 use crate::program::{DEADLINE, Node, fodder, run, wait_for};
+use fodder_testing::skip;
 use rustix::{
     mount::{MountFlags, UnmountFlags, mount, unmount},
     pipe::PipeFlags,
@@ -78,7 +79,6 @@ fn a_terminal_that_is_closed_unmounts(way: Way) {
 /// systemd's `x-systemd.automount`, and autofs: whoever looks at the directory waits for the kernel, which waits for the mount,
 /// and lets only the group of processes through that the automounter has named.
 fn an_automounter_is_given_its_mount(way: Way) {
-    const TEST: &str = "an_automounter_is_given_its_mount";
     let place = Place::over(way);
     place.put("a", &bytes(1, 1000));
     let _node = place.node(&[]);
@@ -93,7 +93,7 @@ fn an_automounter_is_given_its_mount(way: Way) {
     if let Err(error) = mount("automounter", place.mnt(), "autofs", MountFlags::empty(), Some(&*options)) {
         helper.kill().unwrap();
         helper.wait().unwrap();
-        return println!("SKIPPED {TEST}: the kernel mounts no autofs: {error}");
+        skip!("the kernel mounts no autofs: {error}");
     }
     drop(to_us);
     drop(helper.stdin.take().unwrap().write_all(b"go\n"));

@@ -1,15 +1,15 @@
 //! Programs that others wrote, over a mount: fio checks what it wrote, rsync compares.
 
 use super::{Place, Way, bytes, over_each_transport};
+use fodder_testing::skip;
 use std::process::Command;
 
-/// Whether a program is here; if not, says so as a skipped test does.
-fn has(test: &str, program: &str) -> bool {
-    let has = Command::new(program).arg("--version").output().is_ok();
-    if !has {
-        println!("SKIPPED {test}: {program} is not installed");
+/// Whether a program is installed; if not, the test is reported as skipped.
+fn has(program: &str) -> bool {
+    if Command::new(program).arg("--version").output().is_err() {
+        skip!("{program} is not installed");
     }
-    has
+    true
 }
 
 over_each_transport! {
@@ -18,7 +18,7 @@ over_each_transport! {
 }
 
 fn fio_finds_every_block_as_it_wrote_it(way: Way) {
-    if !has("fio_finds_every_block_as_it_wrote_it", "fio") {
+    if !has("fio") {
         return;
     }
     let place = Place::over(way);
@@ -53,7 +53,7 @@ fn fio_finds_every_block_as_it_wrote_it(way: Way) {
 }
 
 fn rsync_finds_nothing_to_copy(way: Way) {
-    if !has("rsync_finds_nothing_to_copy", "rsync") {
+    if !has("rsync") {
         return;
     }
     let place = Place::over(way);

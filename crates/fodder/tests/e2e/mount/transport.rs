@@ -1,6 +1,7 @@
 //! The ways in which a kernel's requests come: each test of a mount is run over each of them.
 
 use super::can_mount;
+use fodder_testing::skip;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 
@@ -28,22 +29,22 @@ impl Way {
 macro_rules! over_each_transport {
     ($($name:ident,)*) => {
         mod over_device {
-            $(#[test] fn $name() { $crate::mount::transport::run(stringify!($name), $crate::mount::Way::Device, super::$name) })*
+            $(#[test] fn $name() { $crate::mount::transport::run($crate::mount::Way::Device, super::$name) })*
         }
         mod over_uring {
-            $(#[test] fn $name() { $crate::mount::transport::run(stringify!($name), $crate::mount::Way::Uring, super::$name) })*
+            $(#[test] fn $name() { $crate::mount::transport::run($crate::mount::Way::Uring, super::$name) })*
         }
     };
 }
 pub(crate) use over_each_transport;
 
 /// Runs a test over a transport, or says why it cannot be.
-pub(crate) fn run(name: &str, way: Way, test: fn(Way)) {
-    if !can_mount(name) {
+pub(crate) fn run(way: Way, test: fn(Way)) {
+    if !can_mount() {
         return;
     }
     match (way, Allowed::new()) {
-        (Way::Uring, Err(why)) => println!("SKIPPED {name} over io_uring: {why}"),
+        (Way::Uring, Err(why)) => skip!("{why}"),
         // The switch stays on for the others meanwhile; it changes nothing for the device.
         (_, _allowed) => test(way),
     }

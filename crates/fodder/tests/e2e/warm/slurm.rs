@@ -3,6 +3,7 @@
 
 use super::example::Prolog;
 use crate::program::{DEADLINE, Data, Node, wait_for};
+use fodder_testing::skip;
 use std::{
     fs,
     net::TcpListener,
@@ -114,10 +115,8 @@ impl Drop for Slurm {
 
 #[test]
 fn slurm_itself_runs_the_prolog_before_a_job_and_keeps_the_node_whatever_it_does() {
-    const TEST: &str = "slurm_itself_runs_the_prolog_before_a_job_and_keeps_the_node_whatever_it_does";
     if let Some(why) = unable() {
-        println!("SKIPPED {TEST}: {why}");
-        return;
+        skip!("{why}");
     }
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);

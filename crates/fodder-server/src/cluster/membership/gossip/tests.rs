@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::{super::tests::member, *};
+use fodder_testing::skip;
 use std::net::UdpSocket as Mailbox;
 
 const TOKEN: &str = "token";
@@ -101,8 +102,7 @@ async fn gossip_that_is_played_again_moves_nobody_and_is_not_answered() {
 #[tokio::test]
 async fn who_listens_at_all_addresses_tells_of_others_as_those_can_reach_them_who_do_not() {
     let Ok(mut talk) = talk_at("[::]:0").await else {
-        println!("SKIPPED who_listens_at_all_addresses_tells_of_others: there is no IPv6 here");
-        return;
+        skip!("this machine has no IPv6");
     };
     let here = SocketAddr::from(([127, 0, 0, 1], talk.socket.local_addr().unwrap().port()));
     let (there, place) = mailbox();

@@ -82,7 +82,7 @@ macro_rules! conforms {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $scenario() {
-                    let Some((_running, way)) = $start(stringify!($scenario)) else { return };
+                    let Some((_running, way)) = $start() else { return };
                     super::$scenario(way).await;
                 }
             )*
@@ -99,21 +99,21 @@ macro_rules! conforms {
     };
 }
 
-conforms!(fixed, (|_: &str| Some(((), Way::Fixed))));
-conforms!(gossip, (|_: &str| Some(((), Way::Gossip))));
+conforms!(fixed, (|| Some(((), Way::Fixed))));
+conforms!(gossip, (|| Some(((), Way::Gossip))));
 conforms!(etcd, with_etcd);
 conforms!(guarded_etcd, with_guarded_etcd);
 
 /// A real etcd, and the way that goes with it.
-fn with_etcd(test: &str) -> Option<(EtcdServer, Way)> {
-    let server = EtcdServer::start(test)?;
+fn with_etcd() -> Option<(EtcdServer, Way)> {
+    let server = EtcdServer::start()?;
     let way = Way::Etcd(server.address, server.access.clone());
     Some((server, way))
 }
 
 /// One that is reached over TLS with a certificate, a user and a password.
-fn with_guarded_etcd(test: &str) -> Option<(EtcdServer, Way)> {
-    let server = EtcdServer::start_guarded(test)?;
+fn with_guarded_etcd() -> Option<(EtcdServer, Way)> {
+    let server = EtcdServer::start_guarded()?;
     let way = Way::Etcd(server.address, server.access.clone());
     Some((server, way))
 }
@@ -193,7 +193,7 @@ async fn keys_at(server: std::net::SocketAddr) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_cut_off_from_etcd_alone_is_still_a_member_for_those_who_reach_it() {
-    let Some((server, way)) = with_etcd("one_that_is_cut_off_from_etcd_alone") else { return };
+    let Some((server, way)) = with_etcd() else { return };
     let (address, cut) = passage(server.address).await;
     let first = Start::new(&way, 1, &[]).run().await;
     let second = Start::new(&way, 2, &[]).run().await;
@@ -223,7 +223,7 @@ async fn one_that_is_cut_off_from_etcd_alone_is_still_a_member_for_those_who_rea
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_going_away_stops_nothing_and_coming_back_heals() {
-    let Some((server, way)) = with_etcd("etcd_going_away_stops_nothing_and_coming_back_heals") else { return };
+    let Some((server, way)) = with_etcd() else { return };
     let [first, second, third] = three(&way).await;
     let address = server.address;
     drop(server);
@@ -232,7 +232,7 @@ async fn etcd_going_away_stops_nothing_and_coming_back_heals() {
     drop(third);
     all_see(&[&first, &second], &["1 serving", "2 draining", "3 unreachable"]).await;
     // An etcd that has forgotten everything comes back.
-    let _server = EtcdServer::start_at(address, "etcd comes back").unwrap();
+    let _server = EtcdServer::start_at(address).unwrap();
     let fourth = Start::new(&way, 4, &[]).run().await;
     all_see(&[&first, &second], &["1 serving", "2 draining", "3 unreachable", "4 joining"]).await;
     all_see(&[&fourth], &["1 serving", "2 draining", "4 joining"]).await;

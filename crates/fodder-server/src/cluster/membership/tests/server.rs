@@ -2,6 +2,7 @@
 
 use crate::cluster::membership::etcd::EtcdConfig;
 use fodder_authority::Authority;
+use fodder_testing::skip;
 use rustls::{ClientConnection, StreamOwned, pki_types::ServerName};
 use std::{
     io::{Read, Write},
@@ -53,19 +54,19 @@ fn address() -> SocketAddr {
 
 impl EtcdServer {
     /// Starts one at an address of its own, and waits until it answers. None, if there is no etcd here.
-    pub(crate) fn start(test: &str) -> Option<Self> {
-        Self::start_at(address(), test)
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_at(address())
     }
 
     /// Starts one that knows nothing at an address.
-    pub(crate) fn start_at(address: SocketAddr, test: &str) -> Option<Self> {
-        Self::run(address, "http", test, |_, _| EtcdConfig::default())
+    pub(crate) fn start_at(address: SocketAddr) -> Option<Self> {
+        Self::run(address, "http", |_, _| EtcdConfig::default())
     }
 
     /// One that speaks TLS, asks for a certificate and for a user, and forgets logins within seconds.
-    pub(crate) fn start_guarded(test: &str) -> Option<Self> {
+    pub(crate) fn start_guarded() -> Option<Self> {
         let address = address();
-        let server = Self::run(address, "https", test, |command, dir| {
+        let server = Self::run(address, "https", |command, dir| {
             let authority = Authority::new("etcd's");
             let server =
                 authority.issue("etcd", &[&address.ip().to_string()]).write(&dir.join("server"), authority.pem());
@@ -97,12 +98,7 @@ impl EtcdServer {
         Some(server)
     }
 
-    fn run(
-        address: SocketAddr,
-        scheme: &str,
-        test: &str,
-        set_up: impl FnOnce(&mut Command, &Path) -> EtcdConfig,
-    ) -> Option<Self> {
+    fn run(address: SocketAddr, scheme: &str, set_up: impl FnOnce(&mut Command, &Path) -> EtcdConfig) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let (client, peer) = (format!("{scheme}://{address}"), format!("http://{}:2380", address.ip()));
         let mut command = Command::new("etcd");
@@ -116,10 +112,7 @@ impl EtcdServer {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let Ok(child) = child else {
-            println!("SKIPPED {test}: there is no etcd here; make test installs it");
-            return None;
-        };
+        let Ok(child) = child else { skip!("etcd is not installed") };
         let server = Self { child, address, access, dir };
         let deadline = Instant::now() + LONG;
         while TcpStream::connect(address).is_err() {

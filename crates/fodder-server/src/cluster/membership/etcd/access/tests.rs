@@ -25,7 +25,7 @@ async fn write(access: &Access, key: &'static str) -> Result<(), String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_that_runs_out_is_renewed() {
-    let Some(etcd) = EtcdServer::start_guarded("a_login_that_runs_out_is_renewed") else { return };
+    let Some(etcd) = EtcdServer::start_guarded() else { return };
     let access = Access::open(&etcd.access, &etcd.address.to_string()).await.unwrap();
     write(&access, "/test/members/1").await.unwrap();
     // Each use makes a login last longer, so it is left alone for longer than it lasts.
@@ -45,7 +45,7 @@ async fn a_login_that_runs_out_is_renewed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_not_known_to_etcd_is_told_why_without_a_password() {
-    let Some(etcd) = EtcdServer::start_guarded("who_is_not_known_to_etcd") else { return };
+    let Some(etcd) = EtcdServer::start_guarded() else { return };
     let (good, address) = (etcd.access.clone(), etcd.address.to_string());
     let secret = |text: &str| {
         let path = etcd.dir().join("wrong");
