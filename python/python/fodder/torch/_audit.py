@@ -16,6 +16,8 @@ class Audit:
     omissions: int
     pads: int
     substitutions: int
+    dropped: int = 0
+    """Items of an incomplete last batch, which `drop_last` leaves out. They are not planned, and no omissions."""
 
     @property
     def exact(self) -> bool:

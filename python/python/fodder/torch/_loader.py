@@ -8,6 +8,7 @@ what it has consumed, and goes on there.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from fodder.torch._attempt import Start, attempt_of
 from fodder.torch._audit import Audit
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
+from fodder.torch._length import initial_of_progress_bar
 from fodder.torch._mode import Mode, Strict, mode_of
 from fodder.torch._rank import job_name
 from fodder.torch._sampler import EpochSampler
@@ -98,6 +100,9 @@ class Loader:
         self._told = Told(self._seat, dataset.dataset.name, self.world)
         self._again = 0
         self._plan: Plan | None = None
+        self._rest: Plan | None = None
+        self._total = 0
+        self._resumed_at = 0
         self._base: dict[str, Any] = {}
         self._order: dict[str, Any] = {}
         self._taken = 0
@@ -115,13 +120,33 @@ class Loader:
     # What a loop sees.
 
     def __len__(self) -> int:
-        """How many batches the epoch has that is under way; before one, as many as the next has at most."""
-        return self._batches(self.sampler._most(self.epoch) if self._plan is None else self._plan.share_of(self.rank))
+        """The number of batches of the current epoch, including those taken before a resume.
+
+        Once the last batch has been taken, this is the next epoch's number (an upper bound, if its sampler selects).
+        Trainers count the batches of a resumed epoch from its beginning. A tqdm bar counts from `initial`, and gets the
+        number of batches that are left.
+        """
+        if self._plan is None and self._resume is None:
+            return self._batches(self.sampler._most(self._next_epoch))
+        if self._plan is None:
+            self._load_rest()
+        length = self._resumed_at + self._total
+        initial = initial_of_progress_bar(sys._getframe(1)) if self._resumed_at else None
+        return length if initial is None else length - self._resumed_at - self._taken + initial
+
+    @property
+    def batches_taken(self) -> int:
+        """How many batches of the current epoch the loop has taken, including those before a resume."""
+        return self._resumed_at + self._taken
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is this epoch."""
+        """Selects the epoch of the next pass. A state loaded in the middle of that same epoch stays in effect."""
+        if self._resume is not None and epoch == self._resume["epoch"]:
+            return
         self.epoch = epoch
-        self._plan = self._resume = None
+        self._plan = self._rest = self._resume = None
+        self._taken = self._resumed_at = 0
+        self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:
         plan = self._begin()
@@ -134,6 +159,13 @@ class Loader:
             self.elapsed_s = time.perf_counter() - begun
             self._told.flush()
             self._told.tell_scores()
+
+    @property
+    def batch_sampler(self) -> Any:
+        raise AttributeError(
+            "a fodder.torch.Loader resumes by load_state_dict, which skips nothing by reading it: call that instead of "
+            "skip_first_batches, and give a Hugging Face Trainer ignore_data_skip=True"
+        )
 
     def report(self, losses: Any = None, embeddings: Any = None, ids: Any = None) -> None:
         """What training has shown of the samples of the last batch (or of `ids`): their losses, their embeddings.
@@ -168,7 +200,8 @@ class Loader:
         """
         state: dict[str, Any] = {
             "version": 1,
-            "epoch": self.epoch,
+            "epoch": self._next_epoch if self._plan is None and self._resume is None else self.epoch,
+            "batches": self.batches_taken,
             "job": self._name,
             "sampler": self.sampler._state(),
         }
@@ -191,8 +224,9 @@ class Loader:
             )
         self._seat.leave()
         self.sampler._load_state(state["sampler"])
-        self.epoch, self._plan, self._taken = state["epoch"], None, 0
+        self.epoch, self._plan, self._rest, self._taken = state["epoch"], None, None, 0
         self._resume = state if "checkpoint" in state else None
+        self._resumed_at = state["batches"] if self._resume is not None else 0
         if self._resume is not None:
             # It is this job that goes on. An epoch that begins needs no other, which may be further in it.
             self._name = self._name or state["job"]
@@ -216,6 +250,7 @@ class Loader:
         source, resume = self.dataset.dataset, self._resume
         items = len(source)
         if resume is None:
+            self.epoch = self._next_epoch
             if self.epoch <= self._reached:
                 # The same epoch once more: to the node that is another job, by another name where ranks may still be in
                 # the first one.
@@ -223,18 +258,32 @@ class Loader:
                 self._again += self.world > 1
             order = self.sampler.order(self.epoch)
             plan = Plan(source.snapshot, items, self.epoch, world=self.world, uneven=self.uneven, **order)
+            self._resumed_at = 0
         else:
-            ids = resume["ids"]
-            plan = Plan.resume(
-                resume["checkpoint"], source.snapshot, items, ids=ids, world=self.world, uneven=self.uneven
-            )
-            order = {"ids": ids} if ids is not None else {"seed": self.sampler.seed}
+            plan = self._load_rest()
+            order = {"ids": resume["ids"]} if resume["ids"] is not None else {"seed": self.sampler.seed}
         self._plan, self._base, self._order, self._taken = plan, plan.audit(), order, 0
+        self._total = self._batches(plan.share_of(self.rank))
         self._reached = plan.epoch
         self._told.begin(plan.epoch)
         self._introduce(plan, order, None if resume is None else resume["checkpoint"])
-        self._resume = None
+        self._resume = self._rest = None
         return plan
+
+    @property
+    def _next_epoch(self) -> int:
+        """The epoch of the next pass: that of the sampler, because Lightning sets the epoch only there."""
+        return self.sampler._next
+
+    def _load_rest(self) -> Plan:
+        """Plans what the loaded state has left of its epoch."""
+        if self._rest is None:
+            assert self._resume is not None
+            source, resume = self.dataset.dataset, self._resume
+            planned = resume["checkpoint"], source.snapshot, len(source)
+            self._rest = Plan.resume(*planned, ids=resume["ids"], world=self.world, uneven=self.uneven)
+            self._total = self._batches(self._rest.share_of(self.rank))
+        return self._rest
 
     def _introduce(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
         """Tells the node which job this is and what it will ask for."""
@@ -311,7 +360,7 @@ class Loader:
 
     def _run(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, begun: float) -> Iterator[Any]:
         """Batches from the `first` on, which the node counts from 0; of what is `left`, if that is said."""
-        total = self._batches(plan.share_of(self.rank))
+        total = self._total
         self._tickets.tickets = lambda: (self._ticket(plan, first, left, number) for number in range(first, total))
         batches = iter(self._loader)
         ahead = take_ahead(batches, self._acknowledge)
@@ -325,10 +374,13 @@ class Loader:
                 if parcel is None:
                     return
                 self._take(plan, parcel)
-                if ahead is None:
-                    self._acknowledge()
-                else:
+                if self._plan is plan and self._taken == total:
+                    # A trainer that knows the length does not ask for another batch, and reads `len` and `audits` next.
+                    self._finish(plan)
+                if ahead is not None:
                     ahead.taken(parcel)
+                elif self._plan is plan:
+                    self._acknowledge()
                 yield parcel.data
         finally:
             if ahead is not None:
@@ -364,14 +416,21 @@ class Loader:
         self._told.acknowledge(self.batch_size)
 
     def _finish(self, plan: Plan) -> None:
-        """The epoch is over."""
+        """The epoch is over: its audit is available, and `len` is that of the next one."""
+        if plan is not self._plan:
+            return
         base = self._base
         share = plan.share_of(self.rank)
-        _, pads = plan.ids(self.rank, 0, share)
-        planned = share - int(np.frombuffer(pads, np.uint8).sum())
+        whole = min(share, self._total * self.batch_size)
+        _, pads = plan.ids(self.rank, 0, whole)
+        planned = whole - int(np.frombuffer(pads, np.uint8).sum())
         now = plan.audit()
         consumed = now["consumed"] - base["consumed"]
         counts = {key: now[key] - base[key] for key in ("duplicates", "pads", "substitutions")}
+        if whole < share and self._taken == self._total:
+            # Which items `drop_last` leaves out, pads among them, depends on the order of serving.
+            planned = whole - counts["pads"]
+        counts["dropped"] = share - whole
         self._told.flush()
         if self._seat.since and self._seat.job is not None:
             # The node is gone, and nobody else knows what was consumed last.
@@ -382,9 +441,10 @@ class Loader:
         self.audits.append(
             Audit(epoch=plan.epoch, planned=planned, consumed=consumed, omissions=planned - consumed, **counts)
         )
-        self.epoch, self._plan, self._taken = plan.epoch + 1, None, 0
+        self.epoch, self._plan, self._taken, self._resumed_at = plan.epoch + 1, None, 0, 0
         self._told.begin(None)
-        self.sampler.set_epoch(self.epoch)
+        if self.sampler._next == plan.epoch:
+            self.sampler.set_epoch(self.epoch)
 
     def _batches(self, share: int) -> int:
         return share // self.batch_size if self.drop_last else -(-share // self.batch_size)
