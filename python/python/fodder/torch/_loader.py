@@ -11,28 +11,32 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, Callable
+from collections.abc import Hashable, Iterator
+from typing import Any, Callable, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.utils.data
-from torch.utils.data import default_collate
+from torch.utils.data import default_collate, default_convert
 
+import fodder
 from fodder import errors
 from fodder._fodder import Node, Plan
 from fodder.torch._ahead import take_ahead
 from fodder.torch._attempt import Start, attempt_of
 from fodder.torch._audit import Audit
-from fodder.torch._dataset import ItemDataset
-from fodder.torch._fetch import Fetch, Parcel, Ticket, Tickets, as_it_is
+from fodder.torch._batching import batching_of
+from fodder.torch._fetch import Fetch, OnlySample, Parcel, Ticket, Tickets, as_it_is
 from fodder.torch._length import initial_of_progress_bar
+from fodder.torch._listed import sampler_for
 from fodder.torch._mode import Mode, Strict, mode_of
 from fodder.torch._rank import job_name
-from fodder.torch._sampler import EpochSampler
+from fodder.torch._repeat import note_pass, warn_of_repeat
 from fodder.torch._seat import Seat
+from fodder.torch._source import LocalDataset, local_snapshot, resolve
 from fodder.torch._told import Told
+from fodder.torch._weights import sample_weights
 
 # How often a rank goes to another node, or to its own that was restarted, without having been given anything.
 _MOVES = 8
@@ -48,56 +52,76 @@ class Loader:
                 (losses * loader.weights).mean().backward()
                 loader.report(losses=losses)
 
-    Each pass is an epoch. `sampler` is an `EpochSampler` (the default) or an `ImportanceSampler`. `mode` is `"strict"`,
+    Each pass is an epoch, shuffled by `seed` unless `shuffle=False`. Arguments of `torch.utils.data.DataLoader` have
+    its names, order and meaning. `dataset` is an `ItemDataset`, a `Subset` of one (`random_split`), or any other
+    map-style dataset, which is read by index in strict mode, without the node's prefetching of the plan. `sampler` is
+    an `EpochSampler`, an `ImportanceSampler`, or a torch sampler of the whole epoch. `mode` is `"strict"`,
     `"reorder"` (each item once, cached ones first) or `"approx"` (cached items may stand in), or an object of these
     names with its bounds. Ranks share an epoch (see `EpochSampler` for `uneven`); `rank` and `world` come from
     `torch.distributed` or the launcher unless they are given. `job` is what `fodder jobs` shows; ranks must agree on
     it, and runs that are not one must not. A rank that is alone and ranks of `torch.distributed` draw one. `attempt` is
     a number that all ranks of one start give and those of no other start do, for a job that resumes; a rank that is
-    alone, ranks of `torch.distributed` and a Slurm job have one without it. Everything else is as for
-    `torch.utils.data.DataLoader`.
+    alone, ranks of `torch.distributed` and a Slurm job have one without it.
 
-    While the loop runs: `ids` and `weights` are those of the batch it has, `sources` counts where items of this epoch
-    came from, `waited_s` and `elapsed_s` say how long it waited for data. `audits` has an `Audit` for each epoch.
+    While the loop runs: `ids` and `weights` are those of the batch it has (`ids` of a `Subset` are those of its
+    dataset; `weights` follow the losses to their device), `sources` counts where items of this epoch came from,
+    `waited_s` and `elapsed_s` say how long it waited for data. `audits` has an `Audit` for each epoch.
     """
 
     def __init__(
         self,
-        dataset: ItemDataset,
-        batch_size: int = 1,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
         *,
-        sampler: EpochSampler | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
+        seed: int | None = None,
         mode: Mode | str = "strict",
         rank: int | None = None,
         world: int | None = None,
         uneven: str = "pad",
         job: str | None = None,
         attempt: int | None = None,
-        drop_last: bool = False,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
         weight: float = 1.0,
         in_step: str = "",
-        **how: Any,
+        **kwargs: Any,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError("a batch has at least 1 item")
-        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
-        self.sampler = sampler or EpochSampler(
-            dataset, seed=seed, shuffle=shuffle, rank=rank, world=world, uneven=uneven, publish=False
-        )
+        self._arguments = {key: value for key, value in locals().items() if key not in ("self", "kwargs")} | kwargs
+        how = batching_of(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if not kwargs.get("in_order", True):
+            raise ValueError('a Loader gives batches in order: for cached items first, use mode="reorder"')
+        self.dataset, self.batch_size, self.drop_last = dataset, how.batch_size, how.drop_last
+        self._size = how.batch_size or 1
+        self._items, index = resolve(dataset)
+        self._selection = None if index is None else hash(index.tobytes())
+        if seed is None:
+            seed = 0 if generator is None else generator.initial_seed() & (2**63 - 1)
+        ranks = {"seed": seed, "rank": rank, "world": world, "uneven": uneven}
+        self.sampler = sampler_for(self._items, index, how.sampler, how.batches, shuffle, **ranks)
+        # A repeated order is only reported for one that the seed makes.
+        self._is_seeded = how.sampler is None and how.batches is None and self.sampler.shuffle
+        self.num_workers, self.pin_memory, self.generator = num_workers, pin_memory, generator
         self.rank, self.world, self.uneven = self.sampler.rank, self.sampler.world, self.sampler.uneven
-        self.mode = mode_of(mode, len(dataset))
+        self.mode = mode_of(mode, len(self._items))
         self.epoch = 0
         self.audits: list[Audit] = []
         self.ids: list[int] = []
-        self.weights = torch.ones(0)
+        self.weights = sample_weights(torch.ones(0))
         self.sources: Counter[str] = Counter()
         self.waited_s = self.elapsed_s = 0.0
         self._name, self._attempt, self._settings = job, attempt, {"weight": weight, "in_step": in_step}
-        self._seat = Seat(self, dataset.dataset, self.rank)
-        self._told = Told(self._seat, dataset.dataset.name, self.world)
+        self._source = cast("fodder.Dataset", self._items.dataset)
+        self._seat = Seat(self, self._source, self.rank)
+        self._told = Told(self._seat, self._source.name, self.world)
         self._again = 0
         self._plan: Plan | None = None
         self._rest: Plan | None = None
@@ -106,15 +130,40 @@ class Loader:
         self._base: dict[str, Any] = {}
         self._order: dict[str, Any] = {}
         self._taken = 0
+        self._offsets: list[int] = []
         self._reached = -1
+        self._is_positioned = self.sampler._next != 0
         self._resume: dict[str, Any] | None = None
         self._tickets = Tickets()
+        collate = collate_fn or (default_convert if how.is_single else default_collate)
+        self.collate_fn = collate
         self._loader = torch.utils.data.DataLoader(
-            Fetch(dataset, collate_fn or default_collate),
+            Fetch(self._items, OnlySample(collate) if how.is_single else collate),
             batch_size=None,
             sampler=self._tickets,
             collate_fn=as_it_is,
-            **how,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            timeout=timeout,
+            worker_init_fn=worker_init_fn,
+            multiprocessing_context=multiprocessing_context,
+            generator=generator,
+            **kwargs,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy with the same arguments, which begins where this one is, as a job of its own."""
+        is_known = self._plan is None or isinstance(self.mode, Strict) or self.world == 1
+        # Only all ranks together know where they are in an epoch that reorders; the copy begins it again.
+        state = {**self.state_dict(), "job": None} if is_known else None
+        return _copy, (type(self), self._arguments, self.epoch, state, self.audits)
+
+    def __repr__(self) -> str:
+        ranks = f", rank={self.rank}, world={self.world}" if self.world > 1 else ""
+        size = f"batch_size={self.batch_size}" if self._arguments["batch_sampler"] is None else "batch_sampler=..."
+        return (
+            f"{type(self).__name__}({self.dataset!r}, {size}, sampler={type(self.sampler).__name__}, mode={self.mode}, "
+            f"num_workers={self.num_workers}{ranks}): epoch {self.epoch}, {self.batches_taken} of {len(self)} batches"
         )
 
     # What a loop sees.
@@ -127,7 +176,8 @@ class Loader:
         number of batches that are left.
         """
         if self._plan is None and self._resume is None:
-            return self._batches(self.sampler._most(self._next_epoch))
+            batches = getattr(self.sampler, "_batch_sampler", None)
+            return self._batches(self.sampler._most(self._next_epoch)) if batches is None else len(batches)
         if self._plan is None:
             self._load_rest()
         length = self._resumed_at + self._total
@@ -143,6 +193,7 @@ class Loader:
         """Selects the epoch of the next pass. A state loaded in the middle of that same epoch stays in effect."""
         if self._resume is not None and epoch == self._resume["epoch"]:
             return
+        self._is_positioned = True
         self.epoch = epoch
         self._plan = self._rest = self._resume = None
         self._taken = self._resumed_at = 0
@@ -162,6 +213,9 @@ class Loader:
 
     @property
     def batch_sampler(self) -> Any:
+        """The batch sampler that was given."""
+        if self._arguments["batch_sampler"] is not None:
+            return self._arguments["batch_sampler"]
         raise AttributeError(
             "a fodder.torch.Loader resumes by load_state_dict, which skips nothing by reading it: call that instead of "
             "skip_first_batches, and give a Hugging Face Trainer ignore_data_skip=True"
@@ -205,24 +259,26 @@ class Loader:
             "job": self._name,
             "sampler": self.sampler._state(),
         }
-        state["snapshot"] = self.dataset.dataset.snapshot
+        state["snapshot"] = self._source.snapshot
         if self._plan is not None:
             state["checkpoint"] = self._checkpoint(self._plan)
-            state["ids"] = self._order.get("ids")
+            state.update({key: self._order.get(key) for key in ("ids", "index")})
+            state["offsets"] = [offset - self._start_of(self._taken) for offset in self._offsets[self._taken :]]
         elif self._resume is not None:
-            state.update({key: self._resume[key] for key in ("checkpoint", "ids")})
+            state.update({key: self._resume[key] for key in ("checkpoint", "ids", "index", "offsets")})
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from there: the next pass is the rest of the epoch that it was in."""
         if state.get("version") != 1:
             raise ValueError("this is not the state of a fodder.torch.Loader, or of another version of it")
-        if state["snapshot"] != self.dataset.dataset.snapshot and "checkpoint" in state:
+        if state["snapshot"] != self._source.snapshot and "checkpoint" in state:
             raise errors.Stale(
                 "the dataset has changed since the state was saved, and its items have other numbers now: "
                 "begin the epoch again with set_epoch"
             )
         self._seat.leave()
+        self._is_positioned = True
         self.sampler._load_state(state["sampler"])
         self.epoch, self._plan, self._rest, self._taken = state["epoch"], None, None, 0
         self._resume = state if "checkpoint" in state else None
@@ -247,8 +303,7 @@ class Loader:
         if self._plan is not None:
             # The last pass was left early. That epoch is over, and its audit says what is missing.
             self._finish(self._plan)
-        source, resume = self.dataset.dataset, self._resume
-        items = len(source)
+        resume = self._resume
         if resume is None:
             self.epoch = self._next_epoch
             if self.epoch <= self._reached:
@@ -256,17 +311,20 @@ class Loader:
                 # the first one.
                 self._seat.leave()
                 self._again += self.world > 1
-            order = self.sampler.order(self.epoch)
-            plan = Plan(source.snapshot, items, self.epoch, world=self.world, uneven=self.uneven, **order)
+            order = dict(self.sampler.order(self.epoch))
+            plan = self._plan_of(order)
             self._resumed_at = 0
         else:
             plan = self._load_rest()
-            order = {"ids": resume["ids"]} if resume["ids"] is not None else {"seed": self.sampler.seed}
+            order = {key: resume[key] for key in ("ids", "index") if resume[key] is not None}
+            order = {**(order or {"seed": self.sampler.seed}), "offsets": resume["offsets"]}
+        self._offsets = order.pop("offsets", [])
         self._plan, self._base, self._order, self._taken = plan, plan.audit(), order, 0
         self._total = self._batches(plan.share_of(self.rank))
+        self._warn_of_repeat()
         self._reached = plan.epoch
         self._told.begin(plan.epoch)
-        self._introduce(plan, order, None if resume is None else resume["checkpoint"])
+        self._join(plan, order, None if resume is None else resume["checkpoint"])
         self._resume = self._rest = None
         return plan
 
@@ -279,11 +337,51 @@ class Loader:
         """Plans what the loaded state has left of its epoch."""
         if self._rest is None:
             assert self._resume is not None
-            source, resume = self.dataset.dataset, self._resume
-            planned = resume["checkpoint"], source.snapshot, len(source)
-            self._rest = Plan.resume(*planned, ids=resume["ids"], world=self.world, uneven=self.uneven)
+            resume, ranks = self._resume, self._ranks
+            snapshot, items, order = self._planned_over(resume)
+            self._rest = Plan.resume(resume["checkpoint"], snapshot, items, ids=order.get("ids"), **ranks)
+            self._offsets = resume["offsets"]
             self._total = self._batches(self._rest.share_of(self.rank))
         return self._rest
+
+    @property
+    def _ranks(self) -> dict[str, Any]:
+        return {"world": self.world, "uneven": self.uneven}
+
+    def _plan_of(self, order: dict[str, Any]) -> Plan:
+        snapshot, items, planned = self._planned_over(order)
+        return Plan(snapshot, items, self.epoch, **planned, **self._ranks)
+
+    def _planned_over(self, order: dict[str, Any]) -> tuple[str, int, dict[str, Any]]:
+        """What a plan is about: the items of the dataset, or the places of a list that may repeat some."""
+        if order.get("index") is None:
+            return self._source.snapshot, len(self._source), {k: order[k] for k in ("seed", "ids") if k in order}
+        if not isinstance(self.mode, Strict):
+            raise ValueError(
+                "an epoch that is read by index (of a dataset that the node does not know, with repeated samples, or "
+                "by a batch sampler) is strict: leave out mode, or give a fodder dataset and a sampler without "
+                "replacement"
+            )
+        items = len(order["index"]) // 4
+        return local_snapshot(items), items, {"ids": np.arange(items, dtype=np.uint32).tobytes()}
+
+    def _join(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
+        """Joins the job at a node, unless the epoch is read by index."""
+        if "index" in order:
+            self._seat.leave()
+        else:
+            self._introduce(plan, order, checkpoint)
+
+    def _warn_of_repeat(self) -> None:
+        if self._is_seeded and not self._is_positioned and self.epoch == 0 and self._reached < 0:
+            warn_of_repeat(self._repeat_key, self._source.name, self.sampler.seed)
+
+    @property
+    def _repeat_key(self) -> Hashable:
+        source = self._source
+        is_local = isinstance(self._items, LocalDataset)
+        where = id(self.dataset) if is_local else (source.client._settings[0], source.name, source.snapshot)
+        return where, self._selection, self.sampler.seed, self.rank, self.world, self._arguments["job"]
 
     def _introduce(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
         """Tells the node which job this is and what it will ask for."""
@@ -296,7 +394,7 @@ class Loader:
         self._seat.reach(lambda node: self._introduce_at(node, plan, order, start))
 
     def _introduce_at(self, node: Node, plan: Plan, order: dict[str, Any], start: Start | None) -> None:
-        source = self.dataset.dataset
+        source = self._source
         name = f"{self._name} again {self._again}" if self._again else str(self._name)
         settings: dict[str, Any] = {
             **self.mode._settings(),
@@ -393,19 +491,23 @@ class Loader:
         ids = pads = None
         job = self._seat.job
         if isinstance(self.mode, Strict) and (job is None or not self._seat.may_move):
-            ids, pads = plan.ids(self.rank, number * self.batch_size, self.batch_size)
+            start = self._start_of(number)
+            ids, pads = plan.ids(self.rank, start, self._start_of(number + 1) - start)
         elif left is not None:
-            start, end = (number - first) * self.batch_size, (number - first + 1) * self.batch_size
+            start, end = (number - first) * self._size, (number - first + 1) * self._size
             ids, pads = left[0][4 * start : 4 * end], left[1][start:end]
         # The last batch is asked for with the same size and comes shorter: workers ask in any order, and the node
         # reserves what was not asked for yet in batches of the size that it hears.
-        return Ticket(self._seat.address, job, plan.epoch, self.rank, number - first, self.batch_size, ids, pads)
+        index = self._order.get("index")
+        if index is not None:
+            index = np.frombuffer(index, np.uint32)[np.frombuffer(ids or b"", np.uint32)].tobytes()
+        return Ticket(self._seat.address, job, plan.epoch, self.rank, number - first, self._size, ids, pads, index)
 
     def _take(self, plan: Plan, parcel: Parcel) -> None:
         """The loop is given a batch, and from now on has had it."""
         self._taken += 1
         self.ids = parcel.ids
-        self.weights = self.sampler.weights_of(parcel.ids)
+        self.weights = sample_weights(self.sampler.weights_of(parcel.ids))
         self.sources.update(parcel.sources)
         plan.take(self.rank, parcel.asked, parcel.ids, parcel.deliveries)
         if parcel.by_id:
@@ -413,7 +515,7 @@ class Loader:
         self._told.consumed(parcel.number, parcel.asked)
 
     def _acknowledge(self) -> None:
-        self._told.acknowledge(self.batch_size)
+        self._told.acknowledge(self._size)
 
     def _finish(self, plan: Plan) -> None:
         """The epoch is over: its audit is available, and `len` is that of the next one."""
@@ -421,7 +523,7 @@ class Loader:
             return
         base = self._base
         share = plan.share_of(self.rank)
-        whole = min(share, self._total * self.batch_size)
+        whole = min(share, self._start_of(self._total))
         _, pads = plan.ids(self.rank, 0, whole)
         planned = whole - int(np.frombuffer(pads, np.uint8).sum())
         now = plan.audit()
@@ -443,15 +545,24 @@ class Loader:
         )
         self.epoch, self._plan, self._taken, self._resumed_at = plan.epoch + 1, None, 0, 0
         self._told.begin(None)
+        self._offsets = []
         if self.sampler._next == plan.epoch:
             self.sampler.set_epoch(self.epoch)
+        if self._is_seeded and plan.epoch == 0 and self.audits[-1].exact:
+            note_pass(self._repeat_key)
 
     def _batches(self, share: int) -> int:
-        return share // self.batch_size if self.drop_last else -(-share // self.batch_size)
+        if self._offsets:
+            return len(self._offsets) - 1
+        return share // self._size if self.drop_last else -(-share // self._size)
+
+    def _start_of(self, number: int) -> int:
+        """Where in this rank's share a batch begins."""
+        return self._offsets[number] if self._offsets else number * self._size
 
     def _checkpoint(self, plan: Plan) -> bytes:
         if isinstance(self.mode, Strict):
-            return plan.checkpoint_in_step(self._taken * self.batch_size)
+            return plan.checkpoint_in_step(self._start_of(self._taken))
         if self.world == 1:
             return plan.checkpoint()
         if not (dist.is_available() and dist.is_initialized()):
@@ -459,6 +570,18 @@ class Loader:
         everyone: list[Any] = [None] * self.world
         dist.all_gather_object(everyone, plan.checkpoint())
         return plan.merge(everyone)
+
+
+def _copy(
+    kind: type[Loader], arguments: dict[str, Any], epoch: int, state: dict[str, Any] | None, audits: list[Audit]
+) -> Loader:
+    loader = kind(**arguments)
+    loader.audits = list(audits)
+    if state is None:
+        loader.set_epoch(epoch)
+    else:
+        loader.load_state_dict(state)
+    return loader
 
 
 def _array(values: Any) -> np.ndarray[Any, Any]:
