@@ -8,7 +8,6 @@ what it has consumed, and goes on there.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -28,7 +27,6 @@ from fodder.torch._attempt import Start, attempt_of
 from fodder.torch._audit import Audit
 from fodder.torch._batching import batching_of
 from fodder.torch._fetch import Fetch, OnlySample, Parcel, Ticket, Tickets, as_it_is
-from fodder.torch._length import initial_of_progress_bar
 from fodder.torch._listed import sampler_for
 from fodder.torch._mode import Mode, Strict, mode_of
 from fodder.torch._rank import job_name
@@ -172,17 +170,15 @@ class Loader:
         """The number of batches of the current epoch, including those taken before a resume.
 
         Once the last batch has been taken, this is the next epoch's number (an upper bound, if its sampler selects).
-        Trainers count the batches of a resumed epoch from its beginning. A tqdm bar counts from `initial`, and gets the
-        number of batches that are left.
+        Trainers count the batches of a resumed epoch from its beginning, and so does a progress bar that begins at
+        `batches_taken`.
         """
         if self._plan is None and self._resume is None:
             batches = getattr(self.sampler, "_batch_sampler", None)
             return self._batches(self.sampler._most(self._next_epoch)) if batches is None else len(batches)
         if self._plan is None:
             self._load_rest()
-        length = self._resumed_at + self._total
-        initial = initial_of_progress_bar(sys._getframe(1)) if self._resumed_at else None
-        return length if initial is None else length - self._resumed_at - self._taken + initial
+        return self._resumed_at + self._total
 
     @property
     def batches_taken(self) -> int:
