@@ -10,7 +10,7 @@ mod speed;
 mod verdict;
 
 pub use curve::Curves;
-pub use meter::{Counted, Facts, Meter};
+pub use meter::{Counted, Facts, Meter, TooLittle};
 pub use sample::AccessSample;
 pub use verdict::{Advice, Limit, Row};
 

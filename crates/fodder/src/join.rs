@@ -12,6 +12,7 @@ use anyhow::{Result, anyhow};
 use fodder_api::{Address, Client, Timeouts};
 use std::{
     fmt::Write,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -76,16 +77,18 @@ fn socket_of(dir: &Path) -> Result<Address> {
     Ok(Address::unix(noted.unwrap_or_else(|| dir.join("fodder.sock")))?)
 }
 
-/// Why nobody answered, in as few words as that takes.
+/// Why no node answered at an address, in a few words.
 fn reason(address: &Address, error: &fodder_api::Error) -> String {
-    match address {
-        Address::Unix(path) if !path.exists() => "there is no such socket".into(),
-        _ => {
-            let text = error.to_string();
-            let text = text.strip_prefix(&format!("cannot reach the node at {address}: ")).unwrap_or(&text);
-            text.split("; see whether").next().unwrap_or_default().to_owned()
+    if let Address::Unix(path) = address {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return "the socket does not exist".into(),
+            Err(error) => return format!("the socket cannot be reached: {error}"),
+            Ok(_) => {}
         }
     }
+    let text = error.to_string();
+    let text = text.strip_prefix(&format!("cannot reach the node at {address}: ")).unwrap_or(&text);
+    text.split("; see whether").next().unwrap_or_default().to_owned()
 }
 
 /// Connects without patience, for polling.

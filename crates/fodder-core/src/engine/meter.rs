@@ -184,8 +184,8 @@ impl Dataset {
         };
         let measured = self.meter.machine.lock().measured(&facts);
         match measured {
-            Some(measured) => advise::advise(&measured, &Curves::of(&self.meter.sampler.sample())),
-            None => Advice::nothing_measured(&self.config().name),
+            Ok(measured) => advise::advise(&measured, &Curves::of(&self.meter.sampler.sample())),
+            Err(observed) => Advice::too_little(&self.config().name, &observed),
         }
     }
 }

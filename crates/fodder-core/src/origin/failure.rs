@@ -15,6 +15,8 @@ pub(super) enum Failure {
     Changed,
     /// The credentials are missing or do not suffice.
     Denied(String),
+    /// The operating system denies access to a local file.
+    NoPermission(String),
     /// Trying again is useless.
     Useless(String),
     /// Trying again may help.
@@ -62,7 +64,7 @@ impl Failure {
             | StoreError::InvalidPath { .. }
             | StoreError::UnknownConfigurationKey { .. } => Failure::Useless(text()),
             _ => match find::<std::io::Error>(error).map(std::io::Error::kind) {
-                Some(std::io::ErrorKind::PermissionDenied) => Failure::Denied(text()),
+                Some(std::io::ErrorKind::PermissionDenied) => Failure::NoPermission(text()),
                 _ => Failure::Passing(text()),
             },
         }
@@ -99,6 +101,10 @@ impl Failure {
             Failure::Denied(text) => Error::Denied(format!(
                 "{what} may not be read: {text}; check the credentials, or use --anonymous for public data"
             )),
+            Failure::NoPermission(text) => {
+                let user = rustix::process::geteuid();
+                Error::Denied(format!("{what} cannot be read: {text}; allow the node's user (uid {user}) to read it"))
+            }
             Failure::Useless(text) => Error::Unavailable(format!("{what} cannot be read: {text}")),
             Failure::Passing(text) => {
                 let advice = if is_unreachable(&text) {
@@ -139,5 +145,13 @@ mod tests {
         let failed = |text: &str| Failure::Passing(text.into()).error("s3://b/x", "8 attempts").to_string();
         assert!(failed("Connection refused (os error 111)").ends_with("whether its server can be reached"));
         assert!(failed("503 Slow Down").ends_with("503 Slow Down"));
+    }
+
+    #[test]
+    fn a_local_file_without_permission_is_not_a_matter_of_credentials() {
+        let error = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let failure = Failure::of(&StoreError::Generic { store: "local", source: error.into() });
+        let text = failure.error("/data/a", "1 attempt").to_string();
+        assert!(text.contains("denied") && text.contains("uid") && !text.contains("--anonymous"), "{text}");
     }
 }

@@ -17,6 +17,16 @@ const LONGEST_PAUSE: f64 = 60.0;
 /// may only be one in which little was read.
 const STREAK: u32 = 3;
 
+/// Reads must be observed for this long, or over a whole epoch, or by a registered job: a single `cp` says nothing about a job.
+pub(super) const ENOUGH_SECONDS: f64 = 10.0;
+
+/// Too little was read for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TooLittle {
+    /// How long reads were observed; 0 if nothing was read.
+    pub seconds: f64,
+}
+
 /// What a node has counted of a dataset since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counted {
@@ -165,11 +175,15 @@ impl Meter {
         }
     }
 
-    /// What that comes to. None if nothing was read.
-    pub fn measured(&self, facts: &Facts) -> Option<Measured> {
+    /// The measurements, if enough was read to draw conclusions.
+    pub fn measured(&self, facts: &Facts) -> Result<Measured, TooLittle> {
         let read = self.read.sum();
         if read.served <= 0.0 || read.seconds <= 0.0 {
-            return None;
+            return Err(TooLittle { seconds: 0.0 });
+        }
+        let whole_epoch = read.served >= facts.dataset_bytes as f64;
+        if read.seconds < ENOUGH_SECONDS && !whole_epoch && self.counted.ranks == 0 {
+            return Err(TooLittle { seconds: read.seconds });
         }
         let item_bytes = facts.dataset_bytes as f64 / facts.items.max(1) as f64;
         let items = |bytes_per_second: f64| bytes_per_second / item_bytes.max(1.0);
@@ -181,7 +195,7 @@ impl Meter {
         // A fetch may bring several items, or a part of one.
         let items_at_once = at_once * items(origin.fetched / origin.fetches);
         let transfer = miss_seconds - origin.first_bytes.map_or(0.0, |first| first.as_secs_f64());
-        Some(Measured {
+        Ok(Measured {
             items_per_second: items(read.bytes_per_second()),
             cached_items_per_second: cached.map(|cached| items(cached.bytes_per_second())),
             item_bytes,

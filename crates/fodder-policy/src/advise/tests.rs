@@ -88,8 +88,8 @@ fn what_cannot_be_told_apart_is_not_told_apart() {
     let advice = advise(&measured, &Curves::of(&epochs()));
     assert_eq!(advice.limit, Some(Limit::Own));
     let expected = [
-        "The job waits for storage only 10 % of its time, and else for its own preprocessing or its GPU, which look alike \
-         from here: it takes 1250 items/s, and was not seen yet with everything cached.",
+        "The job spends 10 % of its time waiting for storage and the rest in preprocessing or on the GPU, which the node \
+         cannot tell apart. It takes 1250 items/s, and was not seen yet with everything cached.",
         "It would be up to 1.05 times as fast with twice the bandwidth, and up to 1.03 times as fast with twice the cache.",
     ];
     assert_eq!(advice.sentences, expected);
@@ -129,11 +129,13 @@ fn the_first_epoch_over_a_cache_with_room_is_told_to_wait_for_the_second() {
 }
 
 #[test]
-fn nothing_measured_says_what_to_do() {
-    let advice = Advice::nothing_measured("pets");
-    let expected = "Nothing of dataset \"pets\" was read since the node started.\n\
-                    Let the job run, for an epoch if that is short enough, and ask again.\n";
-    assert_eq!(advice.to_string(), expected);
+fn without_enough_measurements_the_advice_says_what_to_do() {
+    let expected = "Nothing of dataset \"pets\" has been read since the node started.\n\
+                    Run the job for 10 s or a whole epoch, then run `fodder advise` again.\n";
+    assert_eq!(Advice::too_little("pets", &TooLittle { seconds: 0.0 }).to_string(), expected);
+    let expected = "Only 1.5 s of reads of dataset \"pets\" were observed, which is too little.\n\
+                    Run the job for 10 s or a whole epoch, then run `fodder advise` again.\n";
+    assert_eq!(Advice::too_little("pets", &TooLittle { seconds: 1.5 }).to_string(), expected);
 }
 
 proptest! {

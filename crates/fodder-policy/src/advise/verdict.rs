@@ -2,6 +2,7 @@
 
 use super::{
     Measured,
+    meter::{ENOUGH_SECONDS, TooLittle},
     speed::{sane, storage_share},
 };
 use crate::Policy;
@@ -94,11 +95,16 @@ impl Advice {
         Self { limit, storage_share, sentences, rows, policy }
     }
 
-    /// What to do where nothing was measured yet.
-    pub fn nothing_measured(dataset: &str) -> Self {
+    /// No verdict: too little was observed.
+    pub fn too_little(dataset: &str, observed: &TooLittle) -> Self {
         let sentences = [
-            format!("Nothing of dataset {dataset:?} was read since the node started."),
-            "Let the job run, for an epoch if that is short enough, and ask again.".into(),
+            match observed.seconds {
+                0.0 => format!("Nothing of dataset {dataset:?} has been read since the node started."),
+                seconds => {
+                    format!("Only {seconds:.1} s of reads of dataset {dataset:?} were observed, which is too little.")
+                }
+            },
+            format!("Run the job for {ENOUGH_SECONDS} s or a whole epoch, then run `fodder advise` again."),
         ];
         Self { limit: None, storage_share: 0.0, sentences, rows: Vec::new(), policy: None }
     }
@@ -129,8 +135,8 @@ fn how_it_is(measured: &Measured, limit: Option<Limit>, storage_share: f64) -> S
         None => format!("The job takes {speed}."),
         Some(Limit::Storage) => format!("The job waits for storage {percent:.0} % of its time, and takes {speed}."),
         Some(Limit::Own) => format!(
-            "The job waits for storage only {percent:.0} % of its time, and else for its own preprocessing or its GPU, \
-             which look alike from here: it takes {speed}."
+            "The job spends {percent:.0} % of its time waiting for storage and the rest in preprocessing or on the GPU, \
+             which the node cannot tell apart. It takes {speed}."
         ),
         Some(other) => {
             format!("The job waits for {other}, and for storage only {percent:.0} % of its time: it takes {speed}.")

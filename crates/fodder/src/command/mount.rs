@@ -85,7 +85,7 @@ async fn stay(args: &MountArgs) -> Result<ExitCode> {
             let heard = mounted.announce();
             tokio::select! {
                 () = signals.first() => "told to end",
-                () = mounted.ended() => "somebody else has unmounted",
+                () = mounted.ended() => "the file system was unmounted",
                 () = tie.gone(), if args.starter == Some(Starter::Stays) => "the node is gone",
                 () = async {}, if args.starter.is_some() && heard.is_err() => "whoever asked for the mount is gone",
             }

@@ -26,9 +26,16 @@ fn advise_tells_waiting_for_storage_from_a_job_that_has_all_it_needs() {
     let slow = format!("throttled:latency=300ms:{}", data.path());
     let node = Node::start(cache.path(), &[&slow, "--name", "pets"]);
     let text = node.client(&["advise", "pets"]).good().text();
-    assert!(text.starts_with("Nothing of dataset \"pets\" was read") && text.contains("ask again"), "{text}");
+    assert!(
+        text.starts_with("Nothing of dataset \"pets\" has been read") && text.contains("`fodder advise` again"),
+        "{text}"
+    );
     let said = node.client(&["advise", "dogs"]).bad();
     assert!(said.contains("there is no dataset") && said.contains("pets"), "{said}");
+
+    read_all(&node, 1);
+    let text = node.client(&["advise", "pets"]).good().text();
+    assert!(text.starts_with("Only ") && text.contains("too little") && text.lines().count() == 2, "{text}");
 
     read_all(&node, data.files.len());
     let told = advice(&node);

@@ -1,6 +1,8 @@
 //! Wrong things typed at the program: each gets a sentence that says what to do.
 
 use crate::program::{Data, Node, fodder, run};
+use fodder_testing::skip;
+use std::process::Command;
 
 #[test]
 fn an_origin_that_is_missing_is_named() {
@@ -15,7 +17,7 @@ fn an_origin_that_is_missing_is_named() {
 fn no_node_says_what_was_tried() {
     let home = tempfile::tempdir().unwrap();
     let said = run(fodder().arg("status").env("FODDER_CACHE_DIR", home.path())).bad();
-    assert!(said.contains("fodder.sock: there is no such socket"), "{said}");
+    assert!(said.contains("fodder.sock: the socket does not exist"), "{said}");
     assert!(said.contains("fodder serve ORIGIN"), "{said}");
     let said = run(fodder().args(["status", "--addr", "127.0.0.1:1"])).bad();
     assert!(said.contains("127.0.0.1:1") && said.contains("refused"), "{said}");
@@ -83,4 +85,34 @@ fn an_empty_dataset_and_an_empty_file_are_served_as_such() {
     node.client(&["index", "empty"]).good();
     assert_eq!(node.client(&["get", "empty", "nothing"]).good().stdout, b"");
     assert_eq!(node.client(&["get", "empty", "0"]).good().stdout, b"");
+}
+
+#[test]
+fn a_socket_of_another_user_is_not_called_missing() {
+    if !rustix::process::geteuid().is_root() {
+        skip!("running a command as another user needs root");
+    }
+    let (data, home) = (Data::new(), tempfile::tempdir().unwrap());
+    let node = Node::start(&home.path().join("cache"), &[data.path()]);
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_fodder"), "status"]);
+    let said = run(other.args(["--addr", node.line("socket")])).bad();
+    assert!(said.contains("denied") && !said.contains("does not exist"), "{said}");
+}
+
+#[test]
+fn binary_data_is_not_written_to_a_terminal() {
+    if Command::new("script").arg("--version").output().is_err() {
+        skip!("script (package bsdutils) is not installed");
+    }
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
+    let on_terminal = |command: &str| {
+        let line = format!("{} get pets 0 --addr {}{command}", env!("CARGO_BIN_EXE_fodder"), node.line("grpc"));
+        run(Command::new("script").args(["--quiet", "--return", "--command", &line, "/dev/null"]))
+    };
+    let said = on_terminal("").text();
+    assert!(said.contains("binary data") && said.contains("> FILE"), "{said}");
+    let count = on_terminal(" | wc -c").text();
+    assert_eq!(count.trim(), data.files[0].1.len().to_string());
 }

@@ -101,9 +101,24 @@ fn looking_often_forgets_nothing() {
 fn nothing_read_is_nothing_measured() {
     let facts = Facts { items: 0, dataset_bytes: 0, cache_bytes: 0, policy: Policy::Minio };
     let mut meter = Meter::default();
-    assert!(meter.measured(&facts).is_none());
+    assert_eq!(meter.measured(&facts), Err(TooLittle { seconds: 0.0 }));
     meter.observe(Duration::from_secs(1), Counted { fetched_bytes: 10, fetches: 1, ..Counted::default() });
-    assert!(meter.measured(&facts).is_none());
+    assert_eq!(meter.measured(&facts), Err(TooLittle { seconds: 0.0 }));
     meter.observe(Duration::from_secs(2), Counted { served_bytes: 10, ..Counted::default() });
-    assert!(meter.measured(&facts).is_some());
+    assert!(meter.measured(&facts).is_ok());
+}
+
+#[test]
+fn a_single_copy_of_a_file_is_too_little_for_a_verdict() {
+    let facts = Facts { items: 10_000, dataset_bytes: 10_000 * ITEM, cache_bytes: ITEM, policy: Policy::Minio };
+    let mut watched = Watched::default();
+    watched.seconds(1, 100, 100, 0.5);
+    assert_eq!(watched.meter.measured(&facts), Err(TooLittle { seconds: 1.0 }));
+    // Each of these is enough: a whole epoch, a registered job, and ten seconds.
+    assert!(watched.meter.measured(&Facts { dataset_bytes: 100 * ITEM, ..facts }).is_ok());
+    watched.counted.ranks = 1;
+    assert!(watched.seconds(1, 100, 100, 0.5).meter.measured(&facts).is_ok());
+    watched.counted.ranks = 0;
+    assert!(watched.seconds(1, 100, 100, 0.5).meter.measured(&facts).is_err());
+    assert!(watched.seconds(7, 100, 100, 0.5).meter.measured(&facts).is_ok());
 }

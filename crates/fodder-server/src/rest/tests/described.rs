@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{metrics::tests::status, rest::describe::Description};
+use fodder_policy::advise::TooLittle;
 use std::collections::BTreeSet;
 use utoipa::OpenApi;
 
@@ -56,7 +57,7 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("ReloadReply", value(&fodder_api::v1::ReloadReply::default())),
         ("NodeReload", value(&fodder_api::v1::NodeReload::default())),
         ("VerifyReport", value(&VerifyReport::default())),
-        ("Advice", value(&Advice::nothing_measured("pets"))),
+        ("Advice", value(&Advice::too_little("pets", &TooLittle { seconds: 0.0 }))),
         ("AdviceRow", value(&row)),
         ("WarmProblem", value(&fodder_api::v1::WarmProblem::default())),
         ("WarmNode", value(&fodder_api::v1::WarmNode::default())),
