@@ -126,6 +126,12 @@ impl<N: Node> FileSystem<N> {
         }
     }
 
+    /// The node, for tests.
+    #[cfg(test)]
+    pub(crate) fn node(&self) -> &N {
+        &self.node
+    }
+
     /// What it was made with.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings

@@ -1,7 +1,7 @@
 //! The kernel's side: what it asks is asked of the file system, and the answers are written in its words.
 //!
-//! Decides nothing, and knows no transport. What must wait is done by workers, with the reply in their hands, so that the
-//! threads which take the kernel's requests go on.
+//! Decides nothing, and knows no transport. Requests that must wait run on thread pools, together with their reply, so that
+//! the threads which take the kernel's requests go on. Each request runs in the pool of what it waits for.
 
 mod device;
 mod reply;
@@ -19,27 +19,30 @@ use crate::{
         greeting::MAX_READ_BYTES,
         request::{Head, Operation},
     },
-    worker::Workers,
+    worker::Pools,
 };
 use fodder_api::spelling;
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 /// Answers the kernel's requests from a file system.
 #[derive(Debug)]
 pub(crate) struct Handler<N> {
     fs: Arc<FileSystem<N>>,
-    workers: Workers,
+    pools: Arc<Pools>,
 }
 
 impl<N: Node> Handler<N> {
     pub(crate) fn new(fs: Arc<FileSystem<N>>) -> Self {
-        Self { fs, workers: Workers::default() }
+        Self { fs, pools: Arc::default() }
     }
 
-    /// Does what may wait where it may.
-    fn later(&self, work: impl FnOnce(&FileSystem<N>) + Send + 'static) {
+    /// Runs a request that the node answers from memory.
+    fn metadata(&self, work: impl FnOnce(&FileSystem<N>) + Send + 'static) {
         let fs = Arc::clone(&self.fs);
-        self.workers.run(move || work(&fs));
+        self.pools.metadata.run(move || work(&fs));
     }
 
     /// Takes a request that is not answered; false if it must be.
@@ -53,13 +56,19 @@ impl<N: Node> Handler<N> {
         true
     }
 
-    /// Answers a request, at once or later. Never waits.
+    /// Answers a request, at once or later. Never waits. A panic is answered with EIO and spares the calling thread.
     pub(crate) fn handle<R: Reply>(&self, head: Head, operation: Operation<'_>, reply: R) {
+        if catch_unwind(AssertUnwindSafe(|| self.dispatch(head, operation, reply))).is_err() {
+            tracing::error!(opcode = head.opcode, "a request panicked; it is answered with an I/O error");
+        }
+    }
+
+    fn dispatch<R: Reply>(&self, head: Head, operation: Operation<'_>, reply: R) {
         let Head { ino, .. } = head;
         match operation {
             Operation::Lookup { name } => {
                 let name = name.to_vec();
-                self.later(move |fs| match fs.lookup(ino, &name) {
+                self.metadata(move |fs| match fs.lookup(ino, &name) {
                     Ok(found) => reply.data(&answer::entry(&found)),
                     Err(Errno::NoEntry) => reply.data(&answer::no_entry()),
                     Err(error) => reply.error(error),
@@ -101,7 +110,7 @@ impl<N: Node> Handler<N> {
                     return reply.error(Errno::NoAttribute);
                 }
                 let name = name.to_vec();
-                self.later(move |fs| value(reply, room, fs.attribute(ino, &name)));
+                self.metadata(move |fs| value(reply, room, fs.attribute(ino, &name)));
             }
             Operation::ExtendedAttributes { room } => value(reply, room, self.fs.attribute_names(ino)),
             Operation::Control => reply.error(Errno::NotTerminal),
@@ -119,10 +128,18 @@ impl<N: Node> Handler<N> {
         if self.fs.settings().immutable {
             return reply.error(Errno::NoCall);
         }
-        match self.fs.try_open(ino) {
-            Some(done) => opened(reply, done),
-            None => self.later(move |fs| opened(reply, fs.open(ino))),
+        if let Some(done) = self.fs.try_open(ino) {
+            return opened(reply, done);
         }
+        let (fs, pools) = (Arc::clone(&self.fs), Arc::clone(&self.pools));
+        if !self.pools.fetch.is_saturated() {
+            return self.pools.fetch.run(move || opened(reply, fs.open(ino)));
+        }
+        // All threads may wait for the origin. A cached file is opened without them; for others this costs one more request.
+        self.pools.metadata.run(move || match fs.open_cached(ino) {
+            Some(done) => opened(reply, done),
+            None => pools.fetch.run(move || opened(reply, fs.open(ino))),
+        });
     }
 
     fn read<R: Reply>(&self, file: FileRef, offset: u64, size: u32, reply: R) {
@@ -133,7 +150,8 @@ impl<N: Node> Handler<N> {
             None => self.read_now(file, offset, size, reply),
         }
         for errand in errands {
-            self.later(move |fs| fs.bring(errand));
+            let fs = Arc::clone(&self.fs);
+            self.pools.readahead.run(move || fs.bring(errand));
         }
     }
 
@@ -142,17 +160,31 @@ impl<N: Node> Handler<N> {
         match self.fs.try_read(file, offset, size, move |bytes| room.room(bytes)) {
             Some(Ok(bytes)) => reply.done(bytes),
             Some(Err(error)) => reply.error(error),
-            None => self.later(move |fs| {
-                let mut reply = Some(reply);
-                fs.read(file, offset, size, &mut |bytes| {
-                    let Some(reply) = reply.take() else { return };
-                    match bytes {
-                        Ok(bytes) => reply.data(bytes),
-                        Err(error) => reply.error(error),
-                    }
-                });
-            }),
+            None => self.read_later(file, offset, size, reply),
         }
+    }
+
+    fn read_later<R: Reply>(&self, file: FileRef, offset: u64, size: u32, reply: R) {
+        let (fs, pools) = (Arc::clone(&self.fs), Arc::clone(&self.pools));
+        if self.fs.is_leased(file) {
+            return self.pools.file.run(move || read(&fs, file, offset, size, reply));
+        }
+        if !self.pools.fetch.is_saturated() {
+            return self.pools.fetch.run(move || read(&fs, file, offset, size, reply));
+        }
+        if file.handle.is_some() {
+            // All threads may wait for the origin. A part that is cached is read without them.
+            return self.pools.file.run(move || match fs.read_view(file, offset, size) {
+                Some(bytes) => reply.data(&bytes),
+                None => pools.fetch.run(move || read(&fs, file, offset, size, reply)),
+            });
+        }
+        // A file that was never opened may be cached all the same. As for an open, that is found out without the busy threads.
+        self.pools.metadata.run(move || {
+            let leased = fs.lease(file.ino);
+            let pool = if leased { &pools.file } else { &pools.fetch };
+            pool.run(move || read(&fs, file, offset, size, reply));
+        });
     }
 
     fn list<R: Reply>(&self, handle: u64, cookie: u64, size: u32, plus: bool, mut reply: R) {
@@ -175,8 +207,19 @@ impl<N: Node> Handler<N> {
                 Err(error) => reply.error(error),
             }
         };
-        if self.fs.has_entries(handle, cookie) { work(&self.fs) } else { self.later(work) }
+        if self.fs.has_entries(handle, cookie) { work(&self.fs) } else { self.metadata(work) }
     }
+}
+
+fn read<N: Node, R: Reply>(fs: &FileSystem<N>, file: FileRef, offset: u64, size: u32, reply: R) {
+    let mut reply = Some(reply);
+    fs.read(file, offset, size, &mut |bytes| {
+        let Some(reply) = reply.take() else { return };
+        match bytes {
+            Ok(bytes) => reply.data(bytes),
+            Err(error) => reply.error(error),
+        }
+    });
 }
 
 fn opened<R: Reply>(reply: R, opened: Result<Opened, Errno>) {
@@ -203,3 +246,6 @@ fn value<R: Reply>(reply: R, room: u32, value: Result<Vec<u8>, Errno>) {
         Ok(value) => reply.data(&value),
     }
 }
+
+#[cfg(test)]
+mod tests;

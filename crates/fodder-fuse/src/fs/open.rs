@@ -102,6 +102,27 @@ impl<N: Node> FileSystem<N> {
         }
         let object = self.object(ino)?;
         let whole = self.whole(ino, object)?;
+        self.open_as(ino, object, whole)
+    }
+
+    /// Opens a file if it is whole in the node's cache; None if it is not. Waits for the node, but never for the origin.
+    pub(crate) fn open_cached(&self, ino: u64) -> Option<Result<Opened>> {
+        if let Some(opened) = self.try_open(ino) {
+            return Some(opened);
+        }
+        let object = match self.object(ino) {
+            Ok(object) => object,
+            Err(errno) => return Some(Err(errno)),
+        };
+        match self.node.lease(object.id) {
+            Ok(Some(content)) => Some(self.open_as(ino, object, Some(self.pool.put(ino, content)))),
+            Ok(None) => None,
+            Err(error) => Some(Err(told(&error, "open"))),
+        }
+    }
+
+    /// Opens a file from what there is of it.
+    fn open_as(&self, ino: u64, object: ObjectInfo, whole: Option<Arc<Backing>>) -> Result<Opened> {
         let passable = self.passable(whole.as_ref());
         let mut inodes = self.inodes.lock(ino);
         let Some(Kind::File(_, state)) = inodes.get_mut(&ino).map(|inode| &mut inode.kind) else {
@@ -297,6 +318,27 @@ impl<N: Node> FileSystem<N> {
     fn leased(&self, ino: u64, object: &ObjectInfo) -> Option<Arc<Backing>> {
         let leased = self.node.lease(object.id).ok()??;
         Some(self.pool.put(ino, leased))
+    }
+
+    /// Reads a range of an open file from the node's cache, shorter only at its end; None if not all of it is there. Waits for
+    /// the node, but not for the origin.
+    pub(crate) fn read_view(&self, file: FileRef, offset: u64, length: u32) -> Option<Vec<u8>> {
+        let object = self.reading(file).ok()?.object;
+        let length = u64::from(length).min(object.size.saturating_sub(offset));
+        let part = Part { offset, length, reader: self.reader(file.handle, file.paged) };
+        let mut buffer = vec![0; length as usize];
+        let read = length > 0 && self.node.read_shown(object.id, part, &mut buffer).is_ok_and(|read| read);
+        read.then_some(buffer)
+    }
+
+    /// Whether reads of a file are answered from a cache file that is open here.
+    pub(crate) fn is_leased(&self, file: FileRef) -> bool {
+        self.reading(file).is_ok_and(|reading| reading.whole.is_some())
+    }
+
+    /// Asks for the cache file of a file that was never opened: whether there is one. Fetches nothing.
+    pub(crate) fn lease(&self, ino: u64) -> bool {
+        self.object(ino).is_ok_and(|object| self.leased(ino, &object).is_some())
     }
 
     /// What a read is of, and where its bytes are.

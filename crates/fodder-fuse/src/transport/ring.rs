@@ -21,14 +21,26 @@ use std::{
     sync::{Arc, mpsc},
 };
 
-/// Requests that can be under way in one queue: those that wait for the node keep their place in it until they are answered.
-const MAX_DEPTH: usize = 64;
+/// Requests that can be under way in one queue. A request that waits for the origin keeps its slot until it is answered, and
+/// the kernel holds back all further requests of that processor, metadata too, when no slot is left. A slot costs address
+/// space, and memory only once it is used: the kernel takes the slot that was used last first.
+const MAX_DEPTH: usize = 256;
 
 /// Requests under way in all queues together, by which a machine with many processors has fewer in each.
-const MAX_SLOTS: usize = 256;
+const MAX_SLOTS: usize = 1024;
 
-/// However many processors there are.
-const MIN_DEPTH: usize = 4;
+/// However many processors there are: as many as the threads that wait for an origin.
+const MIN_DEPTH: usize = 64;
+
+/// Slots in one ring, which serves the queues of several processors where this process may not use all: the kernel takes
+/// 32,768 entries.
+const MAX_RING_SLOTS: usize = 16_383;
+
+/// Slots in each of so many queues, which are served by so many threads.
+fn depth(queues: usize, threads: usize) -> usize {
+    let served = queues.div_ceil(threads.max(1)) + 1;
+    (MAX_SLOTS / queues.max(1)).clamp(MIN_DEPTH, MAX_DEPTH).min(MAX_RING_SLOTS / served).max(1)
+}
 
 /// Who takes requests.
 type Take = Arc<dyn Fn(Head, Operation<'_>, RingReply) + Send + Sync>;
@@ -50,7 +62,7 @@ impl Prepared {
     /// Makes the rings; an error if this machine does not allow them.
     pub(super) fn new() -> io::Result<Self> {
         let (cpus, queues) = (cpu::usable(), cpu::possible());
-        let depth = (MAX_SLOTS / queues).clamp(MIN_DEPTH, MAX_DEPTH);
+        let depth = depth(queues, cpus.len());
         let mut threads = Vec::new();
         for (number, cpu) in cpus.iter().copied().enumerate() {
             // Those of processors that this process may not use, or that are not there now, are served by one that is.
@@ -87,5 +99,20 @@ impl Prepared {
         }
         drop(outcome);
         self.threads.iter().try_for_each(|_| outcomes.recv().map_err(io::Error::other)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_deep_enough_for_readers_that_wait_and_rings_are_no_larger_than_the_kernel_allows() {
+        assert_eq!(depth(2, 2), MAX_DEPTH);
+        assert_eq!(depth(128, 128), MIN_DEPTH);
+        for (queues, threads) in [(1_usize, 1_usize), (512, 1), (1024, 3), (8192, 1)] {
+            let most = (queues.div_ceil(threads) + 1) * depth(queues, threads);
+            assert!((1..=MAX_RING_SLOTS).contains(&most), "{queues} queues, {threads} threads: {most}");
+        }
     }
 }

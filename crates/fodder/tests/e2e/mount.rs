@@ -8,6 +8,7 @@ mod life;
 mod link;
 mod mode;
 mod soak;
+mod stall;
 mod tool;
 mod transport;
 mod tree;

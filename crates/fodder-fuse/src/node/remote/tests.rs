@@ -103,7 +103,7 @@ fn patience_begins_when_a_request_comes_and_not_when_there_is_a_thread_for_it() 
     let patience = Duration::from_secs(1);
     let nobody = Address::Unix(dir.path().join("socket"));
     let remote = Arc::new(Remote::new(nobody, "set".into(), patience, Box::new(|| {})));
-    let (workers, began) = (crate::worker::Workers::default(), Instant::now());
+    let (workers, began) = (crate::worker::Workers::new("test", 64), Instant::now());
     let (tell, told) = mpsc::channel();
     // Six times as many as there are threads.
     for _ in 0..6 * 64 {
