@@ -22,6 +22,7 @@ mod record;
 mod scrub;
 mod segment;
 mod shared;
+mod shutdown;
 mod space;
 mod staging;
 mod stats;
@@ -323,22 +324,6 @@ impl Engine {
             datasets: self.datasets().iter().map(|dataset| dataset.status()).collect(),
             budget_bytes: self.shared.budget.total_bytes(),
             budget_used_bytes: self.shared.budget.used_bytes(),
-        }
-    }
-
-    /// Ends what is under way, makes everything durable, and stops all threads.
-    pub async fn shutdown(&self) {
-        self.shared.closing.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
-        let (shared, spaces, scrubber) = (Arc::clone(&self.shared), self.spaces.clone(), self.scrubber.lock().take());
-        let close = move || {
-            let _ = scrubber.map(JoinHandle::join);
-            shared.close();
-            spaces.iter().for_each(|space| space.tier.close());
-        };
-        if let Err(error) = tokio::task::spawn_blocking(close).await {
-            tracing::error!(%error, "closing the tiers failed; what was not committed will be a miss");
         }
     }
 

@@ -56,7 +56,7 @@ pub struct MountOptions {
     pub read_ahead_kb: Option<u32>,
     /// Objects up to this many bytes are fetched whole when they are opened.
     pub whole_bytes: u64,
-    /// How long opens and reads wait for a node that is away.
+    /// How long requests wait for a node that is away or hangs.
     pub patience: Duration,
     /// Cache files that are kept open from one open to the next; None: three quarters of what this process may open, divided
     /// among its mounts.

@@ -35,7 +35,7 @@ use tower::ServiceExt;
 const STALL: Duration = Duration::from_secs(30);
 
 /// How long connections that were told to end may take to do so.
-const CLOSE: Duration = Duration::from_secs(5);
+const CLOSE: Duration = Duration::from_secs(2);
 
 /// How often a silent gRPC client is asked whether it lives, and how long it may take to say so.
 const PING: Duration = Duration::from_secs(20);
@@ -61,7 +61,8 @@ pub struct NodeConfig {
     pub socket: Option<PathBuf>,
     /// The most connections at a time on the REST port, and again on the others together; more are closed at once.
     pub max_connections: usize,
-    /// How long a node that is told to stop waits for what is under way.
+    /// How long a node that is told to stop may take: three quarters of it for requests that are under way, the rest for
+    /// closing connections, tiers and threads.
     #[serde(with = "human_duration")]
     pub drain: Duration,
     /// How iCache's doors behave.
@@ -184,8 +185,9 @@ impl Node {
         self.frames.drain();
         self.tasks.close();
         let all_ended = async { tokio::join!(self.tasks.wait(), self.frames.ended()) };
-        if tokio::time::timeout(self.drain, all_ended).await.is_err() {
-            tracing::warn!(after = ?self.drain, "closing connections whose requests did not end in time");
+        let patience = self.drain / 4 * 3;
+        if tokio::time::timeout(patience, all_ended).await.is_err() {
+            tracing::warn!(after = ?patience, "closing connections whose requests did not end in time");
         }
         self.closed.cancel();
         self.frames.close();

@@ -20,6 +20,7 @@ use std::{
     io::{self, ErrorKind},
     os::fd::OwnedFd,
     sync::{Arc, Weak},
+    time::Instant,
 };
 
 /// A dataset opened over frames, at one snapshot.
@@ -68,10 +69,20 @@ impl FrameClient {
 
     /// Connects and agrees on a version.
     pub fn connect_with(address: &Address, timeouts: Timeouts) -> Result<Self> {
+        Self::connect_by(address, timeouts, None)
+    }
+
+    /// Connects and agrees on a version; a node that hangs meanwhile is waited for until `hang_deadline`. See
+    /// [`Self::set_hang_deadline`].
+    pub fn connect_until(address: &Address, timeouts: Timeouts, hang_deadline: Instant) -> Result<Self> {
+        Self::connect_by(address, timeouts, Some(hang_deadline))
+    }
+
+    fn connect_by(address: &Address, timeouts: Timeouts, hang_deadline: Option<Instant>) -> Result<Self> {
         let unreachable = |error: io::Error| {
             Error::Unavailable(format!("cannot reach the node at {address}: {error}; see whether it is running"))
         };
-        let mut line = Line::connect(address, timeouts).map_err(unreachable)?;
+        let mut line = Line::connect(address, timeouts, hang_deadline).map_err(unreachable)?;
         line.send(&Hello::OURS.encode()).map_err(unreachable)?;
         let mut client = Self {
             line,
@@ -104,6 +115,17 @@ impl FrameClient {
     /// Where the node listens, as it was given.
     pub fn address(&self) -> &Address {
         self.line.address()
+    }
+
+    /// Until when the next requests wait for a node that hangs, which means that it does not answer a greeting either; None:
+    /// no longer than it takes to find out. Takes effect where [`Timeouts::doubt`] is set.
+    pub fn set_hang_deadline(&mut self, deadline: Option<Instant>) {
+        self.line.set_hang_deadline(deadline);
+    }
+
+    /// Whether a request was given up because the node took too long.
+    pub fn has_timed_out(&self) -> bool {
+        self.line.has_timed_out()
     }
 
     /// Whether the connection is of no further use.

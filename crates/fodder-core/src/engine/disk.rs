@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -27,6 +27,7 @@ pub(super) struct Disk {
     /// The last offer found no place in time.
     stalled: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    name: String,
 }
 
 /// What is to be done. A job wakes one thread, and none if all are at work.
@@ -90,6 +91,7 @@ impl Disk {
             slots: Arc::new(Semaphore::new(slots)),
             stalled: AtomicBool::new(false),
             threads: Mutex::new(threads),
+            name: name.to_owned(),
         })
     }
 
@@ -126,12 +128,12 @@ impl Disk {
         answered.await.map_err(|_| Error::Internal("a disk thread failed".into()))
     }
 
-    /// Finishes what is queued and ends the threads.
-    pub(super) fn close(&self) {
+    /// Finishes what is queued and ends the threads; in words, those that have not ended by the deadline.
+    pub(super) fn close(&self, deadline: Option<Instant>) -> Option<String> {
         self.queue.close();
-        for thread in self.threads.lock().drain(..) {
-            let _ = thread.join();
-        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let left = super::shutdown::join_until(deadline, threads);
+        (left > 0).then(|| format!("thread pool {} ({left} busy)", self.name))
     }
 
     fn send(&self, job: Job, slot: OwnedSemaphorePermit) -> Result<()> {
@@ -161,8 +163,23 @@ mod tests {
         let disk = Disk::start("test", 1, 4).unwrap();
         assert!(matches!(disk.run(|| panic!("planted")).await, Err::<(), _>(Error::Internal(_))));
         assert_eq!(disk.run(|| 7).await.unwrap(), 7);
-        disk.close();
+        assert_eq!(disk.close(None), None);
         assert!(matches!(disk.run(|| 7).await, Err(Error::Closed)));
+    }
+
+    #[test]
+    fn a_thread_that_hangs_is_left_behind_at_the_deadline() {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let disk = Disk::start("test", 2, 4).unwrap();
+        assert!(disk.try_submit(move || {
+            begun.send(()).unwrap();
+            let _ = released.recv();
+        }));
+        begins.recv().unwrap();
+        let left = disk.close(Some(Instant::now() + Duration::from_millis(50)));
+        assert_eq!(left.unwrap(), "thread pool test (1 busy)");
+        drop(release);
     }
 
     #[test]

@@ -87,12 +87,11 @@ impl Recording {
     }
 
     /// Writes what is left, and ends.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&self, deadline: Option<Instant>) -> bool {
         self.inner.lock().ended = true;
         self.due.notify_one();
-        if let Some(writer) = self.writer.lock().take() {
-            let _ = writer.join();
-        }
+        let writer = self.writer.lock().take();
+        super::shutdown::join_until(deadline, writer.into_iter().collect()) == 0
     }
 
     fn write(&self, mut file: File, path: PathBuf) {
@@ -150,7 +149,7 @@ mod tests {
         let dataset = recording.dataset("pets");
         recording.read(dataset, 3..6, |_| 100);
         recording.read(dataset, 0..1, |_| 7);
-        recording.close();
+        assert!(recording.close(None));
         let mut reader = Reader::new(Choice::default());
         reader.feed(&std::fs::read(&path).unwrap()).unwrap();
         let trace = reader.finish().unwrap();

@@ -4,7 +4,7 @@ use super::{demand::Demand, disk::Disk, guess::Bound, peer::Peers, record::Recor
 use crate::{Error, Result, budget::Budget, config::EngineConfig};
 use std::{
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -97,14 +97,16 @@ impl Shared {
         told.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Finishes what the disk threads have queued, and ends them.
-    pub(super) fn close(&self) {
-        for disk in [&self.likeness, &self.mind, &self.moves, &self.reads, &self.writes] {
-            disk.close();
+    /// Finishes what the disk threads have queued, and ends them; those that have not ended by the deadline.
+    pub(super) fn close(&self, deadline: Option<Instant>) -> Vec<String> {
+        let disks = [&self.likeness, &self.mind, &self.moves, &self.reads, &self.writes];
+        let mut left: Vec<String> = disks.iter().filter_map(|disk| disk.close(deadline)).collect();
+        if let Some(recording) = &self.recording
+            && !recording.close(deadline)
+        {
+            left.push("the recording".into());
         }
-        if let Some(recording) = &self.recording {
-            recording.close();
-        }
+        left
     }
 }
 

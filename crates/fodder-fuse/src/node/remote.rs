@@ -8,12 +8,21 @@ use fodder_api::{
 };
 use parking_lot::Mutex;
 use std::{
-    fmt, thread,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
-/// Longer than a node tries before it says that its origin does not answer.
+/// How long a node that is alive may take for an answer: longer than it tries before it says that its origin does not answer.
 const ANSWER: Duration = Duration::from_secs(120);
+
+/// An answer that is so late makes the mount ask whether the node is alive. A node that hangs is waited for no longer than
+/// one that is away.
+const DOUBT: Duration = Duration::from_secs(1);
 
 /// How long a connection may take to be made; the node is on this host.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -38,14 +47,50 @@ pub type Revive = Box<dyn Fn() + Send + Sync>;
 pub(crate) struct Remote {
     address: Address,
     dataset: String,
-    /// How long a request waits for a node that is away.
+    /// How long a request waits for a node that is away or hangs.
     patience: Duration,
-    revive: Revive,
-    /// When the node was last revived, so that many who wait do it once.
-    revived: Mutex<Option<Instant>>,
+    reviver: Arc<Reviver>,
     idle: Mutex<Vec<Link>>,
     /// Whether the last thing that was logged is that it is away.
     away: Mutex<bool>,
+}
+
+/// Starts the node again on a thread of its own, one attempt at a time: a request may have to give up before that has an
+/// outcome.
+struct Reviver {
+    revive: Revive,
+    is_running: AtomicBool,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Reviver {
+    fn new(revive: Revive) -> Arc<Self> {
+        Arc::new(Self { revive, is_running: AtomicBool::new(false), last: Mutex::default() })
+    }
+
+    /// Starts an attempt, unless one is running or was made within the last second.
+    fn start(self: &Arc<Self>) {
+        let mut last = self.last.lock();
+        if last.is_some_and(|at| at.elapsed() <= Duration::from_secs(1)) || self.is_running.swap(true, Relaxed) {
+            return;
+        }
+        *last = Some(Instant::now());
+        drop(last);
+        let attempt = Attempt(Arc::clone(self));
+        let started = thread::Builder::new().name("fuse-revive".into()).spawn(move || (attempt.0.revive)());
+        if let Err(error) = started {
+            tracing::warn!(%error, "no thread to start the node again");
+        }
+    }
+}
+
+/// An attempt that is running, also if it panics.
+struct Attempt(Arc<Reviver>);
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.0.is_running.store(false, Relaxed);
+    }
 }
 
 /// A connection with the dataset open.
@@ -104,32 +149,33 @@ impl Remote {
             address,
             dataset,
             patience,
-            revive,
-            revived: Mutex::default(),
+            reviver: Reviver::new(revive),
             idle: Mutex::default(),
             away: Mutex::default(),
         }
     }
 
-    /// Asks on a connection; if it is lost on the way, again on another, until the node is back or patience is over. That is
-    /// the patience of whoever asked for it, and begins when they did.
+    /// Asks on a connection; if it is lost on the way, again on another, until the node is back or `patience` is over since
+    /// the request arrived. Connecting and a node that hangs are bounded by the same deadline; a node that is alive has
+    /// [`ANSWER`] for its answer.
     fn ask<T>(&self, patience: Duration, mut question: impl FnMut(&mut Link) -> Result<T>) -> Result<T> {
         let deadline = worker::arrived() + patience;
         loop {
-            let (mut link, kept) = match self.link() {
+            let (mut link, kept) = match self.link(deadline) {
                 Ok(link) => link,
                 Err(error) => {
                     self.wait_until(deadline, error)?;
                     continue;
                 }
             };
+            link.client.set_hang_deadline(Some(deadline));
             let answer = question(&mut link);
             match &answer {
                 Err(error) if link.client.is_broken() || matches!(error, Error::Closed(_)) => {
                     // Those that were kept were lost with it, and say nothing of the node that may be there now. A fresh one
                     // that is lost is a node that is going.
                     self.idle.lock().clear();
-                    if !kept {
+                    if !kept || link.client.has_timed_out() {
                         self.wait_until(deadline, error.clone())?;
                     }
                 }
@@ -142,12 +188,13 @@ impl Remote {
     }
 
     /// A connection, and whether it was kept from before.
-    fn link(&self) -> Result<(Link, bool)> {
+    fn link(&self, deadline: Instant) -> Result<(Link, bool)> {
         if let Some(link) = self.idle.lock().pop() {
             return Ok((link, true));
         }
-        let mut client =
-            FrameClient::connect_with(&self.address, Timeouts { connect: CONNECT, progress: ANSWER, doubt: None })?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeouts = Timeouts { connect: left.clamp(DOUBT, CONNECT), progress: ANSWER, doubt: Some(DOUBT) };
+        let mut client = FrameClient::connect_until(&self.address, timeouts, deadline)?;
         let handle = client.open(&self.dataset, None).map_err(missing)?.handle;
         if std::mem::take(&mut *self.away.lock()) {
             tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");
@@ -176,21 +223,9 @@ impl Remote {
         if Instant::now() >= deadline {
             return Err(error);
         }
-        if self.is_first_to_revive() {
-            (self.revive)();
-        }
+        self.reviver.start();
         thread::sleep(PAUSE);
         Ok(())
-    }
-
-    /// Whether nobody has had the node revived within a second. The lock is not held while somebody does, or waits.
-    fn is_first_to_revive(&self) -> bool {
-        let mut revived = self.revived.lock();
-        let first = revived.is_none_or(|at| at.elapsed() > Duration::from_secs(1));
-        if first {
-            *revived = Some(Instant::now());
-        }
-        first
     }
 }
 

@@ -58,7 +58,7 @@ pub struct MountArgs {
     /// Read a public bucket without credentials, if it is an origin.
     #[arg(long)]
     pub anonymous: bool,
-    /// How long opens and reads wait for a node that is away.
+    /// How long requests wait for a node that is away or hangs. One that is alive and slow is waited for longer.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = serve::parse_duration)]
     pub patience: Duration,
     /// Which way the kernel's requests come: `device`, `uring` (faster; must be allowed, with

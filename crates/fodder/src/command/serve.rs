@@ -1,5 +1,6 @@
 //! `fodder serve`: a node from its first line to its drained end.
 
+mod ending;
 mod meet;
 mod mount;
 mod reload;
@@ -15,6 +16,7 @@ use crate::{
     signal::Signals,
 };
 use anyhow::{Context, Result};
+use ending::Ending;
 use fodder_core::{Engine, config::DatasetConfig, size};
 use fodder_server::{
     Node,
@@ -46,7 +48,12 @@ pub(super) fn run(args: &ServeArgs, log_args: &LogArgs) -> Result<ExitCode> {
 
 async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let engine = match Engine::open(config.engine.clone()).await {
+    let opened = tokio::select! {
+        opened = Engine::open(config.engine.clone()) => opened,
+        // A tier whose disk hangs must not keep a node that is told to end.
+        () = signals.first() => return Ok(ExitCode::SUCCESS),
+    };
+    let engine = match opened {
         Ok(engine) => engine,
         Err(fodder_core::Error::Conflict(message)) => {
             eprintln!("fodder: {}", held(&config, args, &message));
@@ -71,6 +78,7 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     follow_certificates(&trust)?;
     join_cluster(&config, &engine, &node, trust).await?;
 
+    let drain = config.node.drain;
     let started = async {
         add_datasets(&engine, &config.datasets, &remembered).await?;
         engine.expect([]);
@@ -82,12 +90,12 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     };
     let outcome = tokio::select! {
         outcome = started => outcome,
-        () = signals.first() => return end(node, &engine, signals).await,
+        () = signals.first() => return end(node, &engine, signals, Ending::begin(drain)).await,
     };
     let mut mounting = match outcome {
         Ok(mounting) => mounting,
         Err(error) => {
-            end(node, &engine, signals).await?;
+            end(node, &engine, signals, Ending::begin(drain)).await?;
             return Err(error);
         }
     };
@@ -102,10 +110,11 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
         }
         () = watch(&mut mounting) => {}
     }
+    let ending = Ending::begin(drain);
     if let Some(mounting) = mounting {
         mounting.end().await;
     }
-    end(node, &engine, signals).await
+    end(node, &engine, signals, ending).await
 }
 
 /// Takes up new certificates when their files change, and on SIGHUP.
@@ -171,17 +180,17 @@ async fn watch(mounting: &mut Option<Mounting>) {
     std::future::pending().await
 }
 
-/// Drains and closes; a second signal ends the process at once.
-async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals) -> Result<ExitCode> {
+/// Drains and closes, within the drain time; a second signal ends the process at once.
+async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals, ending: Ending) -> Result<ExitCode> {
     let drain = async {
         if let Some(cluster) = node.info().state.cluster() {
             cluster.membership.leave().await;
         }
         node.shutdown().await;
-        engine.shutdown().await;
+        engine.shutdown_within(ending.left()).await
     };
     tokio::select! {
-        () = drain => Ok(ExitCode::SUCCESS),
+        left = drain => Ok(ending.code(&left)),
         () = signals.first() => {
             tracing::warn!("ended by a second signal before everything was drained");
             std::process::exit(130);

@@ -6,6 +6,7 @@ mod cli_advise;
 mod cli_bad_input;
 mod cli_config;
 mod cli_demo;
+mod cli_end;
 mod cli_job;
 mod cli_join;
 mod cli_node;

@@ -3,6 +3,7 @@
 mod ahead;
 mod cli;
 mod fault;
+mod hang;
 mod kill;
 mod life;
 mod link;

@@ -1,12 +1,13 @@
 //! The connection of a client, and how long it waits for an answer. Knows no frames.
 //!
-//! Where there is another node to go to, one whose answer is late is greeted over another connection: a slow one is waited
-//! for, and one that hangs is given up long before the timeout.
+//! Where [`Timeouts::doubt`] is set, a node whose answer is late is greeted over another connection. A node that greets is
+//! slow and is waited for up to [`Timeouts::progress`]. A node that does not greet hangs: it is given up at once, or at the
+//! hang deadline where the caller has set one.
 
 use crate::{Address, Timeouts, frames::Socket, probe};
 use std::{
     collections::VecDeque,
-    io::{self, ErrorKind, IoSlice, Read},
+    io::{self, ErrorKind, Read, Write},
     os::fd::OwnedFd,
     time::Instant,
 };
@@ -17,46 +18,74 @@ pub(super) struct Line {
     socket: Socket,
     address: Address,
     timeouts: Timeouts,
+    /// Until when a node that hangs is waited for.
+    hang_deadline: Option<Instant>,
+    timed_out: bool,
 }
 
 impl Line {
-    pub(super) fn connect(address: &Address, timeouts: Timeouts) -> io::Result<Self> {
+    pub(super) fn connect(address: &Address, timeouts: Timeouts, hang_deadline: Option<Instant>) -> io::Result<Self> {
         let socket = Socket::connect(address, timeouts)?;
         if let Some(doubt) = timeouts.doubt {
-            socket.set_timeouts(Some(doubt.min(timeouts.progress)), Some(timeouts.progress))?;
+            let slice = doubt.min(timeouts.progress);
+            socket.set_timeouts(Some(slice), Some(slice))?;
         }
-        Ok(Self { socket, address: address.clone(), timeouts })
+        Ok(Self { socket, address: address.clone(), timeouts, hang_deadline, timed_out: false })
     }
 
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
+    pub(super) fn set_hang_deadline(&mut self, deadline: Option<Instant>) {
+        self.hang_deadline = deadline;
+    }
+
+    /// Whether a send or a receive was given up because it took too long.
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.timed_out
+    }
+
     pub(super) fn carries_descriptors(&self) -> bool {
         self.socket.carries_descriptors()
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.socket.send_all(&mut [IoSlice::new(bytes)], self.timeouts.progress)
+    pub(super) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let started = Instant::now();
+        while !bytes.is_empty() {
+            match self.patiently(started, |socket| socket.write(bytes)) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Receives some bytes and the file descriptors that came with them; 0 is the end.
     pub(super) fn receive_with(&mut self, buffer: &mut [u8], descriptors: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
-        self.patiently(|socket| socket.receive_with(buffer, descriptors))
+        self.patiently(Instant::now(), |socket| socket.receive_with(buffer, descriptors))
     }
 
-    fn patiently(&mut self, mut receive: impl FnMut(&mut Socket) -> io::Result<usize>) -> io::Result<usize> {
-        let asked = Instant::now();
+    /// Repeats a send or a receive that timed out for as long as the node may take since `started`.
+    fn patiently(
+        &mut self,
+        started: Instant,
+        mut attempt: impl FnMut(&mut Socket) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         loop {
-            let received = receive(&mut self.socket);
+            let done = attempt(&mut self.socket);
             let is_late = |error: &io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
-            if self.timeouts.doubt.is_none()
-                || !received.as_ref().is_err_and(is_late)
-                || asked.elapsed() >= self.timeouts.progress
-            {
-                return received;
+            if !done.as_ref().is_err_and(is_late) {
+                return done;
             }
-            if probe::is_silent(&self.address) {
+            if self.timeouts.doubt.is_none() || started.elapsed() >= self.timeouts.progress {
+                self.timed_out = true;
+                return done;
+            }
+            if probe::is_silent(&self.address) && self.hang_deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+                self.timed_out = true;
                 let text = "it answers neither what it was asked nor a greeting";
                 return Err(io::Error::new(ErrorKind::TimedOut, text));
             }
@@ -66,7 +95,7 @@ impl Line {
 
 impl Read for Line {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.patiently(|socket| socket.receive(buffer))
+        self.patiently(Instant::now(), |socket| socket.receive(buffer))
     }
 }
 
@@ -118,6 +147,23 @@ mod tests {
         assert!(error.contains("nor a greeting"), "{error}");
         assert!(client.is_broken());
         assert_eq!(streams.try_iter().count(), 2, "it was greeted once in doubt, and then in vain");
+    }
+
+    #[test]
+    fn a_node_that_hangs_is_waited_for_until_the_hang_deadline_and_not_for_long_after_it() {
+        let (address, streams) = node(1);
+        let mut client = FrameClient::connect_with(&address, IN_DOUBT).unwrap();
+        let wait = Duration::from_secs(3);
+        let deadline = Instant::now() + wait;
+        client.set_hang_deadline(Some(deadline));
+        assert!(client.ping().unwrap_err().to_string().contains("nor a greeting"));
+        assert!(client.has_timed_out());
+        assert!(Instant::now() >= deadline, "given up before the deadline");
+        assert!(deadline.elapsed() < Duration::from_secs(60), "given up {:?} after the deadline", deadline.elapsed());
+        drop(streams);
+        // Nor does a connection wait longer to be greeted.
+        let failed = FrameClient::connect_until(&address, IN_DOUBT, Instant::now()).unwrap_err().to_string();
+        assert!(failed.contains("nor a greeting"), "{failed}");
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn only_the_connections_that_are_taken_first_keep_their_memory() {
         (0..MAX_READY + 4).map(serve).collect::<Vec<_>>()
     });
     let remote = Remote::new(Address::Unix(path), "set".into(), Duration::from_secs(30), Box::new(|| {}));
-    let links: Vec<_> = (0..MAX_READY + 4).map(|_| remote.link().unwrap().0).collect();
+    let links: Vec<_> = (0..MAX_READY + 4).map(|_| remote.link(Instant::now()).unwrap().0).collect();
     for mut link in links {
         link.shown.resize(1000, 0);
         remote.keep(link);
@@ -112,4 +112,70 @@ fn patience_begins_when_a_request_comes_and_not_when_there_is_a_thread_for_it() 
     }
     assert!((0..6 * 64).all(|_| told.recv_timeout(6 * patience).unwrap()));
     assert!(began.elapsed() < 4 * patience, "{:?}", began.elapsed());
+}
+
+/// A node that takes connections and says nothing, as one that is stopped.
+fn hung_node(dir: &std::path::Path) -> (Address, UnixListener) {
+    let path = dir.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    (Address::Unix(path), listener)
+}
+
+#[test]
+fn a_node_that_hangs_is_given_up_when_patience_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, _listener) = hung_node(dir.path());
+    let patience = Duration::from_secs(2);
+    let remote = Remote::new(address, "set".into(), patience, Box::new(|| {}));
+    let began = Instant::now();
+    assert!(remote.lookup("a").is_err());
+    assert!(began.elapsed() >= patience, "given up after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "given up after {:?}", began.elapsed());
+}
+
+#[test]
+fn a_connection_that_hangs_after_it_was_used_is_given_up_once_and_not_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, listener) = hung_node(dir.path());
+    let node = thread::spawn(move || {
+        // One connection answers until it is asked for bytes; every other one hangs.
+        let mut socket = listener.accept().unwrap().0;
+        socket.read_exact(&mut [0; Hello::BYTES]).unwrap();
+        let (_, newest) = fodder_api::frames::VERSIONS;
+        socket.write_all(&HelloReply { version: newest, newest }.encode()).unwrap();
+        let mut head = [0; RequestHead::BYTES];
+        socket.read_exact(&mut head).unwrap();
+        let head = RequestHead::decode(&head).unwrap();
+        socket.read_exact(&mut vec![0; head.body_bytes as usize]).unwrap();
+        let body = OpenedHead { handle: 1, objects: 1, snapshot: [0; 16], items: 1, bytes: 1 }.encode();
+        let (status, source, flags) = (ErrorCode::Unspecified, Source::Origin, Flags::default());
+        let (request, body_bytes) = (head.request, body.len() as u32);
+        let reply = ReplyHead { body_bytes, request, kind: Kind::Opened, source, status, flags, index: 0 };
+        socket.write_all(&[&reply.encode()[..], &body].concat()).unwrap();
+        (listener, socket)
+    });
+    let remote = Remote::new(address, "set".into(), Duration::from_secs(2), Box::new(|| {}));
+    let (link, _) = remote.link(Instant::now() + Duration::from_secs(30)).unwrap();
+    remote.keep(link);
+    let hung = node.join().unwrap();
+    let began = Instant::now();
+    assert!(remote.lookup("a").is_err());
+    assert!(began.elapsed() < Duration::from_secs(30), "given up after {:?}", began.elapsed());
+    drop(hung);
+}
+
+#[test]
+fn an_attempt_to_start_the_node_again_delays_no_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let revive: Revive = Box::new(move || {
+        let _ = released.lock().recv();
+    });
+    let nobody = Address::Unix(dir.path().join("socket"));
+    let remote = Remote::new(nobody, "set".into(), Duration::from_secs(1), revive);
+    let began = Instant::now();
+    assert!(remote.lookup("a").is_err());
+    assert!(began.elapsed() < Duration::from_secs(30));
+    drop(release);
 }
