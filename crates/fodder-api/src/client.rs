@@ -271,7 +271,7 @@ impl Client {
 
     /// Drops what is cached of the objects whose path begins with `prefix`, on all nodes of the node's cluster.
     pub async fn evict(&self, dataset: &str, prefix: &str) -> Result<v1::EvictReply> {
-        self.evict_with(v1::EvictRequest { dataset: dataset.into(), prefix: prefix.into(), this_node: false }).await
+        self.evict_with(v1::EvictRequest { dataset: dataset.into(), prefix: prefix.into(), ..Default::default() }).await
     }
 
     /// Drops what a request says.

@@ -106,6 +106,9 @@ impl<N: Node> Handler<N> {
             }
             Operation::FileSystem => reply.data(&answer::file_system(self.fs.size())),
             Operation::ExtendedAttribute { name, room } => {
+                if let Some(found) = self.fs.mount_attribute(name) {
+                    return value(reply, room, Ok(found));
+                }
                 if !self.fs.has_attribute(name) {
                     return reply.error(Errno::NoAttribute);
                 }

@@ -79,6 +79,14 @@ pub(crate) struct Description {
     pub(crate) version: String,
 }
 
+/// Which dataset of which node is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The node's address, as `--addr` takes it.
+    pub(crate) address: String,
+    pub(crate) dataset: String,
+}
+
 /// Objects of fewer bytes are small: it costs less to be given them than to ask twice.
 pub(crate) const SMALL_BYTES: u64 = 128 << 10;
 
@@ -110,4 +118,8 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn touch(&self, objects: &[ObjectId]);
     /// Tells which leased files are in use no more: until it hears of it, the node has no room for others in their place.
     fn give_back(&self) {}
+    /// Which dataset of which node this is, if it can be named to other processes.
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
 }

@@ -143,17 +143,27 @@ pub enum Command {
     #[command(after_help = "\
 Reads that are under way keep their snapshot; later ones see the new objects.
 
-Example:
-  fodder index imagenet")]
+Examples:
+  fodder index imagenet
+  fodder index /data                              the dataset that is mounted there")]
     Index {
-        /// Which dataset; all of them if none is named.
+        /// Which dataset, or a path in a mount of it; all datasets of the node if none is named.
+        #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: Option<String>,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
     /// Show how a node stands: addresses, tiers, datasets, hits.
+    #[command(after_help = "\
+Examples:
+  fodder status
+  fodder status imagenet                          one dataset
+  fodder status /data/train                       the dataset that is mounted there, and how much of train is cached")]
     Status {
+        /// Only this dataset; or a path in a mount, which also says which node.
+        #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
+        dataset: Option<String>,
         /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
@@ -189,7 +199,8 @@ Example:
     /// Say what a job waits for, and what more cache, more bandwidth or another policy would do.
     #[command(after_help = ADVISE_HELP)]
     Advise {
-        /// Which dataset.
+        /// Which dataset, or a path in a mount of it.
+        #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: String,
         /// Print JSON instead of text.
         #[arg(long)]
@@ -229,9 +240,11 @@ Example:
     #[command(after_help = "\
 Examples:
   fodder evict imagenet
-  fodder evict imagenet --prefix val/")]
+  fodder evict imagenet --prefix val/
+  fodder evict /data/val                          a directory or a file of a mount")]
     Evict {
-        /// Which dataset.
+        /// Which dataset; or a path in a mount, of which only that file or what is below that directory is dropped.
+        #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: String,
         /// Only objects whose path begins with this.
         #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true, value_parser = spelled())]

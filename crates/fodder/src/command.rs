@@ -17,6 +17,7 @@ mod mounted;
 mod serve;
 mod sim;
 mod status;
+mod target;
 mod verify;
 mod warm;
 
@@ -54,7 +55,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     block_on(async {
         match cli.command {
             Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
-            Command::Status { json, node } => status::run(json, &node).await,
+            Command::Status { dataset, json, node } => status::run(dataset.as_deref(), json, &node).await,
             Command::Drain { node } => cluster::drain(&node).await,
             Command::Cluster(command) => cluster::run(&command).await,
             Command::Jobs { dataset, json, node } => jobs::run(dataset.as_deref(), json, &node).await,

@@ -8,11 +8,13 @@ mod note;
 mod start;
 
 use crate::{cli::NodeArgs, config};
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use fodder_api::{Address, Client, Timeouts};
 use std::{
     fmt::Write,
-    fs, io,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -69,6 +71,23 @@ pub(crate) fn cache_dir(args: &NodeArgs) -> Result<PathBuf> {
         Some(dir) => Ok(std::path::absolute(dir)?),
         None => config::default_cache_dir(),
     }
+}
+
+/// Makes a cache directory that only this user can look into. One that is there stays as it is.
+pub(crate) fn create_cache_dir(dir: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.with_context(|| format!("cannot make the cache directory {}", dir.display()))
+}
+
+/// A warning for a cache directory that was there before and that other users of this machine can look into.
+pub(crate) fn open_to_others(dir: &Path) -> Option<String> {
+    let mode = fs::metadata(dir).ok()?.permissions().mode() & 0o777;
+    let shown = dir.display();
+    let text = format!(
+        "other users of this machine can look into the cache directory {shown} (mode {mode:03o}), which has names, logs and \
+         data of the datasets: `chmod 700 {shown}` to keep them out"
+    );
+    (mode & 0o007 != 0).then_some(text)
 }
 
 /// The Unix socket of a cache directory's node: where its note says, else where it is by default.

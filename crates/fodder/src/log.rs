@@ -1,8 +1,9 @@
-//! Where log lines go. Standard output is for results, so the log is on stderr unless a file is named.
+//! Where log lines go. Standard output is for results, so the log is on stderr unless a file is named. A new log file is
+//! its user's alone: it has names of files.
 
 use crate::{cli::LogFormat, config::LogConfig};
 use anyhow::{Context, Result, anyhow};
-use std::{fs, io::IsTerminal};
+use std::{fs, io::IsTerminal, os::unix::fs::OpenOptionsExt};
 use tracing_subscriber::{EnvFilter, fmt, fmt::writer::BoxMakeWriter};
 
 /// Starts logging for this process.
@@ -13,7 +14,7 @@ pub(crate) fn start(config: &LogConfig) -> Result<()> {
     })?;
     let writer = match &config.file {
         Some(path) => {
-            let file = fs::OpenOptions::new().create(true).append(true).open(path);
+            let file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
             BoxMakeWriter::new(file.with_context(|| format!("cannot write the log file {}", path.display()))?)
         }
         None => BoxMakeWriter::new(std::io::stderr),

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    catalog::{Catalog, Objects, RefreshReport, Snapshot},
+    catalog::{Catalog, Child, Objects, RefreshReport, Snapshot},
     config::{DatasetConfig, Quota},
     id::{ObjectSlot, PieceId, SnapshotId},
     origin::Origin,
@@ -291,11 +291,38 @@ impl Dataset {
 
     /// Drops what is cached of the objects whose path begins with `prefix`.
     pub async fn evict(self: &Arc<Self>, prefix: &str) -> Result<EvictReport> {
-        // What somebody has read already may still be on its way to a disk.
-        let written = self.flights.arrived_settled(|piece| self.staging.has(piece));
-        let _ = tokio::time::timeout(EVICT_WAIT, written).await;
+        self.wait_for_writes().await;
         let (dataset, prefix) = (Arc::clone(self), prefix.to_owned());
         self.shared.reads.run(move || dataset.evict_now(&prefix)).await
+    }
+
+    /// What somebody has read already may still be on its way to a disk.
+    async fn wait_for_writes(&self) {
+        let written = self.flights.arrived_settled(|piece| self.staging.has(piece));
+        let _ = tokio::time::timeout(EVICT_WAIT, written).await;
+    }
+
+    /// Drops what is cached of the object at a path, or of what is below a directory. [`Error::NotFound`] if nothing is there.
+    pub async fn evict_path(self: &Arc<Self>, path: &str) -> Result<EvictReport> {
+        match self.snapshot().find(path) {
+            Some(Child::Directory) if path.is_empty() => self.evict("").await,
+            Some(Child::Directory) => self.evict(&format!("{path}/")).await,
+            Some(Child::Object(object)) => {
+                self.wait_for_writes().await;
+                let dataset = Arc::clone(self);
+                self.shared.reads.run(move || dataset.evict_object(object)).await
+            }
+            None => {
+                let name = &self.config().name;
+                Err(Error::NotFound(format!("there is nothing at {path:?} in dataset {name:?}")))
+            }
+        }
+    }
+
+    fn evict_object(&self, object: ObjectSlot) -> EvictReport {
+        let before = self.cached_bytes();
+        let pieces = self.stocks.iter().map(|(_, stock)| stock.evict_object(object)).sum::<u64>();
+        EvictReport { pieces, bytes: before.saturating_sub(self.cached_bytes()) }
     }
 
     fn evict_now(&self, prefix: &str) -> EvictReport {

@@ -1,7 +1,12 @@
 //! What files and directories look like: sizes, times, modes, and the attributes that tell of the cache.
 
 use super::{FileSystem, Result, told};
-use crate::{error::Errno, inode::Found, node::Node, wire::answer::Size};
+use crate::{
+    error::Errno,
+    inode::{Found, ROOT},
+    node::Node,
+    wire::answer::Size,
+};
 use fodder_api::{Source, spelling};
 
 /// The time of what has none, in seconds since 1970: the first of 1980, which every archive format can hold.
@@ -51,6 +56,10 @@ const CACHED: &str = "user.fodder.cached";
 const ETAG: &str = "user.fodder.etag";
 /// The tier that has all of it, or `none`.
 const TIER: &str = "user.fodder.tier";
+/// The address of the mount's node. On everything in the mount, listed on its root only.
+const NODE: &str = "user.fodder.node";
+/// The dataset that is mounted; where `NODE` is.
+const DATASET: &str = "user.fodder.dataset";
 
 impl<N: Node> FileSystem<N> {
     pub(super) fn attr_of(&self, ino: u64, found: Found<'_>) -> Attr {
@@ -79,10 +88,22 @@ impl<N: Node> FileSystem<N> {
 
     /// The names of an inode's extended attributes.
     pub(crate) fn attribute_names(&self, ino: u64) -> Result<Vec<u8>> {
+        let list = |names: &[&str]| names.iter().map(|name| format!("{name}\0")).collect::<String>().into_bytes();
         match self.object(ino) {
-            Ok(_) => Ok([CACHED, ETAG, TIER].map(|name| format!("{name}\0")).concat().into_bytes()),
+            Ok(_) => Ok(list(&[CACHED, ETAG, TIER])),
+            Err(Errno::IsDirectory) if ino == ROOT && self.node.identity().is_some() => Ok(list(&[NODE, DATASET])),
             Err(Errno::IsDirectory | Errno::Invalid) => Ok(Vec::new()),
             Err(errno) => Err(errno),
+        }
+    }
+
+    /// The value of an extended attribute that is the same everywhere in the mount. Never waits.
+    pub(crate) fn mount_attribute(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let identity = self.node.identity()?;
+        match name {
+            name if name == NODE.as_bytes() => Some(identity.address.into_bytes()),
+            name if name == DATASET.as_bytes() => Some(identity.dataset.into_bytes()),
+            _ => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
-use super::{Description, Entry, From, Link as SymbolicLink, Newest, Node, Page, Part, SMALL_BYTES};
+use super::{Description, Entry, From, Identity, Link as SymbolicLink, Newest, Node, Page, Part, SMALL_BYTES};
 use crate::{backing::Content, worker};
 use fodder_api::{
     Address, Error, Result, Timeouts,
@@ -330,6 +330,10 @@ impl Node for Remote {
                 self.keep(link);
             }
         }
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity { address: self.address.to_string(), dataset: self.dataset.clone() })
     }
 
     fn touch(&self, objects: &[ObjectId]) {

@@ -10,6 +10,8 @@ pub struct Entry {
     pub device: String,
     /// The directory.
     pub point: PathBuf,
+    /// What of the file system is mounted there: `/`, or below it for a bind mount.
+    pub root: PathBuf,
     /// The type, such as `ext4`.
     pub kind: String,
     /// What is mounted.
@@ -51,6 +53,7 @@ fn line(line: &[u8]) -> Option<Entry> {
     Some(Entry {
         device: string(2)?,
         point: OsString::from_vec(text(4)?).into(),
+        root: OsString::from_vec(text(3)?).into(),
         kind: string(dash + 1)?,
         source: string(dash + 2)?,
     })

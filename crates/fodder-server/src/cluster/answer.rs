@@ -1,6 +1,11 @@
 //! Answers what other nodes ask in words. Each message of `peer.proto` has its arm here and its work elsewhere.
 
-use super::{job, operate::reload_here, snapshot, status::standing};
+use super::{
+    job,
+    operate::{evict_here, reload_here},
+    snapshot,
+    status::standing,
+};
 use crate::NodeInfo;
 use fodder_api::v1::{NodeEviction, PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{Engine, Error, Result};
@@ -13,7 +18,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
     let reply = match message.message.ok_or_else(unknown)? {
         peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine, info)),
         peer_message::Message::Evict(request) => {
-            let report = engine.dataset(&request.dataset)?.evict(&request.prefix).await?;
+            let report = evict_here(engine, &request).await?;
             let (pieces, bytes) = (report.pieces, report.bytes);
             peer_reply::Reply::Evicted(NodeEviction { pieces, bytes, ..Default::default() })
         }

@@ -7,11 +7,11 @@ use fodder_api::v1::{
     EvictReply, EvictRequest, NodeEviction, NodeReload, PeerMessage, ReloadReply, ReloadRequest, peer_message,
     peer_reply,
 };
-use fodder_core::{Engine, Error, Result};
+use fodder_core::{Engine, Error, Result, engine::EvictReport};
 
 /// Drops what is cached of a dataset: here, and unless it is to be here alone, on every other node.
 pub(crate) async fn evict(engine: &Engine, info: &NodeInfo, request: EvictRequest) -> Result<EvictReply> {
-    let report = engine.dataset(&request.dataset)?.evict(&request.prefix).await?;
+    let report = evict_here(engine, &request).await?;
     let mut reply = EvictReply { pieces: report.pieces, bytes: report.bytes, nodes: Vec::new() };
     if request.this_node || !is_with_others(info) {
         return Ok(reply);
@@ -32,6 +32,12 @@ pub(crate) async fn evict(engine: &Engine, info: &NodeInfo, request: EvictReques
     reply.nodes.push(mine);
     reply.nodes.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     Ok(reply)
+}
+
+/// Drops what is cached of a dataset on this node.
+pub(super) async fn evict_here(engine: &Engine, request: &EvictRequest) -> Result<EvictReport> {
+    let dataset = engine.dataset(&request.dataset)?;
+    if request.exact { dataset.evict_path(&request.prefix).await } else { dataset.evict(&request.prefix).await }
 }
 
 /// Reads the configuration again: here, and if that is wanted on every other node.

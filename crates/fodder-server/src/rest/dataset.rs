@@ -101,7 +101,7 @@ pub(super) async fn evict(
     query: Result<Query<EvictQuery>, QueryRejection>,
 ) -> Result<(StatusCode, Json<v1::EvictReply>), Problem> {
     let (Query(EvictQuery { prefix, this_node }), Path(dataset)) = (query?, name?);
-    let request = v1::EvictRequest { dataset, prefix, this_node };
+    let request = v1::EvictRequest { dataset, prefix, this_node, exact: false };
     let reply = cluster::evict(&app.engine, &app.info, request).await?;
     Ok((by_all(reply.nodes.iter().map(|node| &node.error)), Json(reply)))
 }

@@ -1,14 +1,18 @@
 //! `fodder evict`: drop what is cached.
 
-use crate::{cli::NodeArgs, join};
-use anyhow::Result;
+use super::target::Target;
+use crate::cli::NodeArgs;
+use anyhow::{Result, ensure};
 use fodder_api::v1::EvictRequest;
 use fodder_core::size;
 use std::process::ExitCode;
 
 pub(super) async fn run(dataset: &str, prefix: &str, this_node: bool, node: &NodeArgs) -> Result<ExitCode> {
-    let request = EvictRequest { dataset: dataset.into(), prefix: prefix.into(), this_node };
-    let report = join::connect(node).await?.evict_with(request).await?;
+    let target = Target::find(dataset, node).await?;
+    ensure!(prefix.is_empty() || !target.mounted, "--prefix is for a dataset: give the path in the mount instead");
+    let prefix = if target.mounted { target.path } else { prefix.into() };
+    let request = EvictRequest { dataset: target.dataset, prefix, this_node, exact: target.mounted };
+    let report = target.client.evict_with(request).await?;
     let mut text = format!("evicted {} pieces, {} freed\n", report.pieces, size::human(report.bytes));
     for node in report.nodes.iter().filter(|node| node.error.is_empty()) {
         text += &format!("  {}: {} pieces, {}\n", node.address, node.pieces, size::human(node.bytes));

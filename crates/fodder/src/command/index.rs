@@ -1,14 +1,21 @@
 //! `fodder index`: look for new, changed and removed objects.
 
+use super::target::Target;
 use crate::{cli::NodeArgs, join};
 use anyhow::Result;
 use std::{fmt::Write, process::ExitCode};
 
 pub(super) async fn run(dataset: Option<&str>, node: &NodeArgs) -> Result<ExitCode> {
-    let client = join::connect(node).await?;
-    let names = match dataset {
-        Some(name) => vec![name.to_owned()],
-        None => client.list_datasets().await?.into_iter().filter_map(|dataset| Some(dataset.config?.name)).collect(),
+    let (client, names) = match dataset {
+        Some(named) => {
+            let target = Target::find(named, node).await?;
+            (target.client, vec![target.dataset])
+        }
+        None => {
+            let client = join::connect(node).await?;
+            let all = client.list_datasets().await?;
+            (client, all.into_iter().filter_map(|dataset| Some(dataset.config?.name)).collect())
+        }
     };
     let mut text = String::new();
     for name in names {

@@ -12,7 +12,8 @@ use crate::{
     signal::Signals,
 };
 use anyhow::{Context, Result, bail, ensure};
-use fodder_api::{Address, Client};
+use fodder_api::{Address, Client, v1::TierStatus};
+use fodder_core::size;
 use fodder_fuse::{
     Mount, MountOptions, Transport,
     point::{self, Entry},
@@ -82,7 +83,7 @@ async fn stay(args: &MountArgs) -> Result<ExitCode> {
             if args.starter == Some(Starter::Leaves) {
                 background::leave();
             }
-            let heard = mounted.announce();
+            let heard = mounted.announce(args);
             tokio::select! {
                 () = signals.first() => "told to end",
                 () = mounted.ended() => "the file system was unmounted",
@@ -100,6 +101,8 @@ async fn stay(args: &MountArgs) -> Result<ExitCode> {
 #[derive(Default)]
 struct Mounted {
     mounts: Vec<Mount>,
+    /// Where the nodes keep what they cache, one line each.
+    caches: Vec<String>,
     made: Vec<PathBuf>,
 }
 
@@ -107,7 +110,8 @@ impl Mounted {
     async fn add_all(&mut self, args: &MountArgs) -> Result<()> {
         for source in &args.sources {
             // The client is kept until the mount has connected, so that the node does not end in between.
-            let (_client, address, dataset) = open(source, args).await?;
+            let Opened { _client, address, dataset, caches } = open(source, args).await?;
+            self.caches.extend(caches.into_iter().filter(|line| !self.caches.contains(line)).collect::<Vec<_>>());
             let dir = match args.sources.len() {
                 1 => args.dir.clone(),
                 _ => self.directory(&args.dir, &dataset)?,
@@ -119,7 +123,7 @@ impl Mounted {
     }
 
     /// Tells whoever started this process what is mounted, and how.
-    fn announce(&self) -> io::Result<()> {
+    fn announce(&self, args: &MountArgs) -> io::Result<()> {
         let mut out = io::stdout().lock();
         for mount in &self.mounts {
             if let Some(why) = mount.slower() {
@@ -131,6 +135,13 @@ impl Mounted {
                 Transport::Auto | Transport::Device => "/dev/fuse",
             };
             writeln!(out, "mounted {} over {way}", mount.path().display())?;
+        }
+        // A node that mounts has said all this of itself.
+        if args.starter != Some(Starter::Stays) {
+            self.caches.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+        if args.starter.is_none() {
+            writeln!(out, "unmount with: Ctrl-C, or fodder unmount {}", args.dir.display())?;
         }
         writeln!(out, "ready")?;
         out.flush()
@@ -171,10 +182,20 @@ impl Drop for Mounted {
     }
 }
 
-/// The node that has what is to be mounted: its client, its Unix socket, the dataset's name.
-async fn open(source: &str, args: &MountArgs) -> Result<(Client, Address, String)> {
+/// The node that has what is to be mounted.
+struct Opened {
+    _client: Client,
+    /// Its Unix socket.
+    address: Address,
+    dataset: String,
+    /// Its cache directory and its size.
+    caches: Vec<String>,
+}
+
+async fn open(source: &str, args: &MountArgs) -> Result<Opened> {
     let (client, dataset) = join::open(source, &args.node, &wanted(args)).await?;
-    let addresses = client.status().await?.addresses.unwrap_or_default();
+    let mut status = client.status().await?;
+    let addresses = status.addresses.take().unwrap_or_default();
     ensure!(
         !addresses.socket.is_empty() && Path::new(&addresses.socket).exists(),
         "the node at {} has no Unix socket on this host, and a mount needs one: start a node here with `fodder serve`",
@@ -192,8 +213,28 @@ async fn open(source: &str, args: &MountArgs) -> Result<(Client, Address, String
         tracing::warn!("{empty}");
         print_line(&format!("empty {empty}"));
     }
+    let caches = caches(Path::new(&addresses.socket), &status.tiers);
     let address = Address::unix(addresses.socket)?;
-    Ok((client, address, dataset))
+    Ok(Opened { _client: client, address, dataset, caches })
+}
+
+/// The cache directory of a node and its size, as `fodder serve` prints them.
+fn caches(socket: &Path, tiers: &[TierStatus]) -> Vec<String> {
+    // A socket that was not put elsewhere is in the cache directory, which has a note that names it.
+    let is_noted =
+        |dir: &&Path| join::Note::read(dir).and_then(|note| note.socket).is_some_and(|noted| noted == socket);
+    let dir = socket.parent().filter(is_noted);
+    let mut lines: Vec<_> = dir.map(|dir| format!("cache-dir {}", dir.display())).into_iter().collect();
+    match tiers {
+        [tier] if dir.is_some() && Path::new(&tier.path).parent() == dir => {
+            lines.push(format!("cache-size {}", size::human(tier.quota_bytes)));
+        }
+        tiers => lines.extend(tiers.iter().map(|tier| {
+            let TierStatus { path, medium, quota_bytes, .. } = tier;
+            format!("tier {path}:{medium}:{}", size::human(*quota_bytes))
+        })),
+    }
+    lines
 }
 
 /// How a dataset should be that the node does not have yet.

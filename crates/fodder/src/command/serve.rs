@@ -10,7 +10,7 @@ use crate::{
     cli::{LogArgs, ServeArgs},
     command::{EXIT_HELD, print_line, with_flags},
     config::{Config, Effective, remember_auto_size},
-    join::Note,
+    join::{self, Note},
     log,
     remembered::Remembered,
     signal::Signals,
@@ -48,6 +48,9 @@ pub(super) fn run(args: &ServeArgs, log_args: &LogArgs) -> Result<ExitCode> {
 
 async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
+    if let Some(warning) = join::open_to_others(&config.engine.cache_dir) {
+        tracing::warn!("{warning}");
+    }
     let opened = tokio::select! {
         opened = Engine::open(config.engine.clone()) => opened,
         // A tier whose disk hangs must not keep a node that is told to end.

@@ -1,7 +1,11 @@
 //! `fodder status`: how a node stands, for a person or as JSON.
 
-use crate::{cli::NodeArgs, command::jobs, join};
-use anyhow::Result;
+use crate::{
+    cli::NodeArgs,
+    command::{jobs, target::Target},
+    join,
+};
+use anyhow::{Result, bail};
 use fodder_api::v1;
 use fodder_core::size::human;
 use serde_json::{Value, json};
@@ -11,13 +15,67 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-pub(super) async fn run(as_json: bool, node: &NodeArgs) -> Result<ExitCode> {
-    let client = join::connect(node).await?;
-    let (status, jobs) = (client.status().await?, client.list_jobs(None).await?);
-    if as_json {
-        return super::print(&format!("{:#}\n", to_json(&status, &jobs)));
+pub(super) async fn run(named: Option<&str>, as_json: bool, node: &NodeArgs) -> Result<ExitCode> {
+    let Some(named) = named else {
+        let client = join::connect(node).await?;
+        let (status, jobs) = (client.status().await?, client.list_jobs(None).await?);
+        return super::print(&shown(&status, &jobs, None, as_json)?);
+    };
+    let target = Target::find(named, node).await?;
+    let mut status = target.client.status().await?;
+    status.datasets.retain(|dataset| dataset.config.as_ref().is_some_and(|config| config.name == target.dataset));
+    if status.datasets.is_empty() {
+        bail!("the node at {} has no dataset {:?}", target.client.address(), target.dataset);
     }
-    super::print(&to_text(&status, &jobs)?)
+    let jobs = target.client.list_jobs(Some(&target.dataset)).await?;
+    let below = if target.path.is_empty() { None } else { Some(Below::measure(&target).await?) };
+    super::print(&shown(&status, &jobs, below.as_ref(), as_json)?)
+}
+
+fn shown(status: &v1::StatusReply, jobs: &[v1::JobStatus], below: Option<&Below>, as_json: bool) -> Result<String> {
+    if as_json {
+        let mut json = to_json(status, jobs);
+        if let Some(below) = below {
+            json["path"] = below.json();
+        }
+        return Ok(format!("{json:#}\n"));
+    }
+    let mut text = to_text(status, jobs)?;
+    if let Some(below) = below {
+        below.text(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// How much of a path in a mount is cached.
+struct Below {
+    path: String,
+    progress: v1::WarmProgress,
+}
+
+impl Below {
+    /// Counts what is cached: a warm-up that may bring in nothing.
+    async fn measure(target: &Target) -> Result<Self> {
+        let (dataset, path) = (target.dataset.clone(), target.path.clone());
+        let request = v1::WarmRequest { dataset, path, max_bytes: Some(0), shown: true, ..Default::default() };
+        let (mut stream, mut progress) = (target.client.warm(request).await?, v1::WarmProgress::default());
+        while let Some(next) = stream.next().await? {
+            progress = next;
+        }
+        Ok(Self { path: target.path.clone(), progress })
+    }
+
+    fn json(&self) -> Value {
+        let v1::WarmProgress { files, bytes, files_there, bytes_there, .. } = self.progress;
+        json!({ "path": self.path, "files": files, "bytes": bytes, "cached_files": files_there, "cached_bytes": bytes_there })
+    }
+
+    fn text(&self, text: &mut String) -> Result<()> {
+        let v1::WarmProgress { files, bytes, files_there, bytes_there, .. } = self.progress;
+        let (cached, all) = (human(bytes_there), human(bytes));
+        writeln!(text, "  path    {}: {files_there} of {files} files cached, {cached} of {all}", self.path)?;
+        Ok(())
+    }
 }
 
 fn uptime(status: &v1::StatusReply) -> Duration {

@@ -4,13 +4,13 @@ mod list;
 mod show;
 mod target;
 
+use super::target::Target;
 use crate::{cli::WarmArgs, config, signal::Signals};
 use anyhow::{Result, anyhow};
 use fodder_api::{WarmStream, spelling, v1};
 use list::List;
 use show::{End, View};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, process::ExitCode, time::Duration};
-use target::Target;
 
 /// The status when something is missing.
 const EXIT_MISSING: u8 = 2;
@@ -57,7 +57,7 @@ async fn follow(mut progress: WarmStream, signals: &mut Signals, view: &mut View
 
 /// Finds what is meant, and asks its node.
 async fn begin(args: &WarmArgs, list: Option<&List>) -> Result<WarmStream> {
-    let target = Target::find(args).await.map_err(|error| hinted(error, &args.target))?;
+    let target = target::find(args).await.map_err(|error| hinted(error, &args.target))?;
     ask(args, &target, list).await.map_err(|error| hinted(error, &args.target))
 }
 

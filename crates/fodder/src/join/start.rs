@@ -1,13 +1,13 @@
 //! Starting a node that others will join, and that ends when nobody uses it any more.
 
-use super::{Note, cache_dir, knock, socket_of};
+use super::{Note, cache_dir, create_cache_dir, knock, socket_of};
 use crate::{cli::NodeArgs, command::EXIT_HELD};
 use anyhow::{Context, Result, bail};
 use fodder_api::Client;
 use std::{
-    fs::{DirBuilder, File},
+    fs::File,
     io::{Read, Seek},
-    os::unix::{fs::DirBuilderExt, process::CommandExt},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -62,11 +62,7 @@ struct Started {
 
 impl Started {
     fn new(dir: &Path, args: &NodeArgs) -> Result<Self> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .with_context(|| format!("cannot make the cache directory {}", dir.display()))?;
+        create_cache_dir(dir)?;
         let complaint = rustix::fs::memfd_create("fodder-start", rustix::fs::MemfdFlags::CLOEXEC);
         let complaint = File::from(complaint.context("no memory for what a node says")?);
         let program = std::env::current_exe().context("cannot find this program, to start a node with it")?;

@@ -4,6 +4,7 @@ mod ahead;
 mod cli;
 mod fault;
 mod hang;
+mod inside;
 mod kill;
 mod life;
 mod link;

@@ -8,7 +8,6 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::{
-    fs,
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
@@ -38,7 +37,8 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
     for line in said.lines() {
         let line = line.context("the mount ended in the middle of a word")?;
         if line == "ready" {
-            return print(&shown);
+            let (log, dir) = (log.display(), args.dir.display());
+            return print(&format!("{shown}log {log}\nunmount with: fodder unmount {dir}\n"));
         }
         shown += &line;
         shown.push('\n');
@@ -69,7 +69,10 @@ fn log_file(args: &MountArgs, log_args: &LogArgs) -> Result<PathBuf> {
         return Ok(file.clone());
     }
     let dir = join::cache_dir(&args.node)?;
-    let _ = fs::create_dir_all(&dir);
+    join::create_cache_dir(&dir)?;
+    if let Some(warning) = join::open_to_others(&dir) {
+        eprintln!("fodder: {warning}");
+    }
     Ok(dir.join("mount.log"))
 }
 
