@@ -94,6 +94,8 @@ impl ObjectTable for Objects {
 pub struct TierOptions {
     /// What the disk must keep free; None: 1 GiB or 5 % of it, whichever is smaller.
     pub floor_bytes: Option<u64>,
+    /// The inodes the disk must keep free; None: 5 % of them, at most 10,000.
+    pub floor_inodes: Option<u64>,
     /// How long a written piece waits at most for its commit to begin.
     pub commit_interval: Duration,
     /// Files kept open; None: half of what the system allows.
@@ -106,6 +108,7 @@ impl Default for TierOptions {
     fn default() -> Self {
         Self {
             floor_bytes: None,
+            floor_inodes: None,
             commit_interval: Duration::from_millis(200),
             kept_files: None,
             first_rest: Duration::from_secs(1),
@@ -144,6 +147,16 @@ impl Tier {
     /// What it holds now or has reserved: blocks of all files, unlinked ones that are leased included, plus overhead.
     pub fn used_bytes(&self) -> u64 {
         self.core.space.used()
+    }
+
+    /// Free inodes of its file system; None where the file system sets no limit.
+    pub fn free_inodes(&self) -> Option<u64> {
+        self.core.space.free_inodes()
+    }
+
+    /// Whether the file system has no inode left for another file: only removing files makes room then.
+    pub fn lacks_inodes(&self) -> bool {
+        self.core.space.lacks_inodes()
     }
 
     /// Whether its disk takes writes.

@@ -88,7 +88,7 @@ impl Space {
         let claim = stock.claim(stock.shelf.charge(piece));
         let under_cap = claim.is_some();
         if let Some(claim) = claim
-            && let Some(reservation) = stock.shelf.reserve(cost)
+            && let Some(reservation) = stock.shelf.reserve_for(piece)
         {
             return stock.admits(piece, bytes, true).then_some(Place::Reserved(Room { reservation, claim }));
         }
@@ -112,7 +112,7 @@ impl Space {
             let claim = stock.claim(charge);
             let under_cap = claim.is_some();
             if let Some(claim) = claim
-                && let Some(reservation) = stock.shelf.reserve(cost)
+                && let Some(reservation) = stock.shelf.reserve_for(piece)
             {
                 return Some(Room { reservation, claim });
             }
@@ -121,7 +121,7 @@ impl Space {
             }
             let victim = stock.next_victim(Pressure::Newcomer)?;
             demote(victim);
-            stock.evict(victim);
+            self.evict_victim(stock, victim);
         }
         None
     }
@@ -143,9 +143,18 @@ impl Space {
         }
         let Some(other) = self.yielding_to(stock, cost) else { return false };
         other.next_victim(Pressure::Yield).is_some_and(|victim| {
-            other.evict(victim);
+            self.evict_victim(&other, victim);
             true
         })
+    }
+
+    /// Evicts what a policy chose: its whole object where the file system lacks inodes, because a piece frees none.
+    fn evict_victim(&self, stock: &Stock, victim: PieceId) {
+        let whole = self.tier.lacks_inodes();
+        stock.evict(victim);
+        if whole && let Some(object) = stock.shelf.object_containing(victim) {
+            stock.evict_object(object);
+        }
     }
 
     /// Whether there is something of datasets that an earlier node had and this one does not.

@@ -4,7 +4,7 @@
 
 use super::{
     core::Core,
-    files::is_want_of_descriptors,
+    files::{is_out_of_inodes, is_want_of_descriptors},
     log::{Log, PIECE_RECORD, Record},
     shelf::{Shelf, Written},
     space::file_bytes,
@@ -268,7 +268,12 @@ impl Committer {
     fn rewrite(&mut self) -> bool {
         let beside = match self.log.successor() {
             // No fault of the disk, and the log is as good as it was.
-            Err(error) if Errno::from_io_error(&error).is_some_and(is_want_of_descriptors) => return false,
+            Err(error)
+                if Errno::from_io_error(&error)
+                    .is_some_and(|error| is_want_of_descriptors(error) || is_out_of_inodes(error)) =>
+            {
+                return false;
+            }
             beside => beside.map_err(|error| self.unwritable(&error)),
         };
         match beside.and_then(|log| self.try_rewrite(log)) {

@@ -79,7 +79,8 @@ impl Core {
         let (log, replay) = Log::open(&index, config.medium != Medium::Mem)?;
         let root = File::open(&path).map_err(io("open", &path))?;
         let duplicate = root.try_clone().map_err(io("open", &path))?;
-        let space = Space::new(config.quota_bytes, duplicate, options.floor_bytes).map_err(io("measure", &path))?;
+        let space = Space::new(config.quota_bytes, duplicate, options.floor_bytes, options.floor_inodes)
+            .map_err(io("measure", &path))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle: OwnedFd = rustix::fs::open(&data, flags, Mode::empty()).map_err(|e| io("open", &data)(e.into()))?;
         let empty = path.join("empty");

@@ -62,6 +62,11 @@ pub(super) fn is_want_of_descriptors(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE)
 }
 
+/// Whether a create failed because the file system or a quota has no room for another name or inode.
+pub(super) fn is_out_of_inodes(error: Errno) -> bool {
+    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::MLINK)
+}
+
 /// The descriptor of a file that somebody else was given, counted as long as it is open here.
 #[derive(Debug)]
 pub(super) struct Given(());

@@ -147,9 +147,29 @@ impl Shelf {
 
     /// Sets space aside; None if the quota, the disk's floor of free space or its health does not allow it now.
     pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        self.reserve_inodes(bytes, 0)
+    }
+
+    /// Reserves what a piece may cost, with the inodes of its file and directories if they may have to be created.
+    pub fn reserve_for(&self, piece: PieceId) -> Option<Reservation> {
+        let object = self.object_of(piece.0)?;
+        self.reserve_inodes(self.cost(piece), self.inodes_for(object))
+    }
+
+    fn reserve_inodes(&self, bytes: u64, inodes: u64) -> Option<Reservation> {
         let open = !self.closed.load(Ordering::Relaxed);
-        let reservation = if open { self.core.space.reserve(bytes) } else { None };
+        let reservation = if open { self.core.space.reserve(bytes, inodes) } else { None };
         reservation.filter(|_| self.core.pulse.may_write(Instant::now()))
+    }
+
+    /// Inodes that writing a piece of an object may take.
+    fn inodes_for(&self, object: Object) -> u64 {
+        let new_directories = self.directories.load(Ordering::Relaxed) < 257;
+        match self.flags(object.slot) & ON_DISK {
+            0 if new_directories => space::FILE_INODES,
+            0 => 1,
+            _ => 0,
+        }
     }
 
     /// Bytes of disk charged to this dataset here.
@@ -192,6 +212,11 @@ impl Shelf {
         let slot = (piece < table.pieces()).then(|| table.object_of(PieceId(piece)).0)?;
         drop(table);
         self.object(slot)
+    }
+
+    /// The object that a piece belongs to.
+    pub fn object_containing(&self, piece: PieceId) -> Option<ObjectSlot> {
+        self.object_of(piece.0).map(|object| ObjectSlot(object.slot))
     }
 
     fn key(&self, slot: u32) -> FileKey {

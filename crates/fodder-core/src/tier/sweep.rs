@@ -263,7 +263,7 @@ pub(super) fn evict_unattached(core: &Core, bytes: u64) -> bool {
     // Kept until the files are gone: who attaches the dataset afterwards may make them anew.
     let mut registry = core.registry.lock();
     let Some(id) = registry.next_unattached() else { return false };
-    if core.space.reserve(bytes).is_some() {
+    if core.space.reserve(bytes, 1).is_some() {
         // Somebody else has made room meanwhile.
         return true;
     }
@@ -271,7 +271,10 @@ pub(super) fn evict_unattached(core: &Core, bytes: u64) -> bool {
     for (key, bytes) in registry.take_some(id, FEW_FILES, lacking, |found, grid| core.found_bytes(found, grid)) {
         core.queue.note(Record::DropFile { dataset: id, key });
         match core.files.unlink(&name, key) {
-            Ok(()) => core.space.release(bytes),
+            Ok(()) => {
+                core.space.inode_freed();
+                core.space.release(bytes);
+            }
             Err(error) => {
                 // It stays charged: its blocks are still there, and the next start sweeps it.
                 tracing::warn!(dataset = name, %key, %error, "cannot unlink a cache file");

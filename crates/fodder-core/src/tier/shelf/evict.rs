@@ -102,7 +102,10 @@ impl Shelf {
                 self.core.keeper.failed();
             }
             (Ok(()), Some(pin)) => pin.carry(bytes),
-            (Ok(()), None) => self.release(bytes),
+            (Ok(()), None) => {
+                self.core.space.inode_freed();
+                self.release(bytes);
+            }
         }
         for piece in &gone {
             self.set_state(piece.0, self.state(piece.0).with(Kind::Absent));

@@ -7,7 +7,7 @@ use crate::{
     id::PieceId,
     tier::{
         core::unknown_bytes,
-        files::{Kept, SEALED_MODE, is_want_of_descriptors},
+        files::{Kept, SEALED_MODE, is_out_of_inodes, is_want_of_descriptors},
         log::Record,
         space::{self, Reservation, piece_len},
         state::{Kind, State},
@@ -126,7 +126,7 @@ impl Shelf {
                 break;
             }
             self.make_directories(key.0[0], reservation)
-                .map_err(|error| self.write_failed("make a directory", &error.into()))?;
+                .map_err(|error| self.create_failed("make a directory", error))?;
             created = create();
         }
         let kept = match created {
@@ -140,11 +140,12 @@ impl Shelf {
                 let message = format!("an object of {} bytes is larger than a file of this tier can be", object.size);
                 return Err(Error::Full(message));
             }
-            Err(error) => return Err(self.write_failed("make a file", &error.into())),
+            Err(error) => return Err(self.create_failed("make a file", error)),
         };
         let bytes = space::file_bytes(object.size, self.core.space.block);
         reservation.spend(bytes);
         self.used.fetch_add(bytes, Ordering::Relaxed);
+        reservation.spend_inode();
         self.set_flags(object.slot, ON_DISK);
         let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         if self.most_files.fetch_max(files, Ordering::Relaxed) < files {
@@ -191,6 +192,7 @@ impl Shelf {
                 }
                 self.directories.fetch_add(1, Ordering::Relaxed);
                 reservation.spend(space::DIRECTORY_BYTES);
+                reservation.spend_inode();
                 self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
             }
         }
@@ -206,6 +208,19 @@ impl Shelf {
             let gone = self.drop_object(gate, object);
             self.lost.lock().extend(gone);
         }
+    }
+
+    /// A file or directory could not be created. Want of inodes or of directory entries is a full file system, not a failing one:
+    /// nothing was written, and removing files makes room.
+    fn create_failed(&self, doing: &str, error: Errno) -> Error {
+        if !is_out_of_inodes(error) {
+            return self.write_failed(doing, &error.into());
+        }
+        self.core.space.inodes_ran_out();
+        let path = self.core.path.display();
+        Error::Full(format!(
+            "cannot {doing} in {path}: the file system has no free inodes or directory entries: {error}"
+        ))
     }
 
     fn write_failed(&self, doing: &str, error: &std::io::Error) -> Error {
