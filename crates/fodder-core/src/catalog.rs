@@ -32,14 +32,14 @@ pub use told::Arriving;
 
 use crate::{
     Error, Result,
-    id::{ObjectSlot, SnapshotId},
+    id::{ObjectSlot, SnapshotId, Version},
     layout::Layout,
     origin::{Link, Origin},
 };
 use arc_swap::ArcSwap;
 use diff::Diff;
 use file::Unusable;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use index::Fresh;
 use listing::Listing;
 use manifest::Manifest;
@@ -79,6 +79,31 @@ pub struct RefreshReport {
     pub removed: u64,
     /// Objects that stayed as they were.
     pub unchanged: u64,
+}
+
+/// Decides whether a local file of which only the change time differs still has the bytes of its version.
+#[async_trait::async_trait]
+pub trait Revalidate: Send + Sync {
+    /// Whether the file, which is now of version `now`, has the bytes that are known of `object`.
+    async fn is_unchanged(&self, object: ObjectSlot, now: Version) -> bool;
+}
+
+/// Files that are compared at once.
+const PARALLEL_COMPARISONS: usize = 4;
+
+/// Keeps the slots of suspects whose contents are unchanged.
+async fn revalidated(revalidate: &dyn Revalidate, listing: &Listing, diff: &mut Diff) {
+    let suspects = std::mem::take(&mut diff.suspects);
+    let compared = futures::stream::iter(suspects).map(|(index, slot)| async move {
+        let now = listing.entry(index).version;
+        (index, slot, revalidate.is_unchanged(slot, now).await)
+    });
+    let mut compared = compared.buffer_unordered(PARALLEL_COMPARISONS);
+    while let Some((index, slot, unchanged)) = compared.next().await {
+        if unchanged {
+            diff.keep(index, slot);
+        }
+    }
 }
 
 /// A dataset's catalog on disk and in (mapped) memory.
@@ -153,7 +178,16 @@ impl Catalog {
         self.refresh_from(origin).await
     }
 
+    /// The same; `revalidate` compares the contents of local files of which only the change time differs.
+    pub async fn refresh_with(&self, origin: &Origin, revalidate: &dyn Revalidate) -> Result<RefreshReport> {
+        self.refresh_and(origin, Some(revalidate)).await
+    }
+
     async fn refresh_from(&self, source: &dyn Source) -> Result<RefreshReport> {
+        self.refresh_and(source, None).await
+    }
+
+    async fn refresh_and(&self, source: &dyn Source, revalidate: Option<&dyn Revalidate>) -> Result<RefreshReport> {
         let guard = self.changing.clone().lock_owned().await;
         let mut listing = Listing::default();
         let mut entries = source.list();
@@ -163,12 +197,21 @@ impl Catalog {
         let links = source.links();
         let state = self.inner.state.load_full();
         let layout = self.inner.layout.clone();
-        let (listing, links, diff, others) = blocking(move || {
+        let known = Arc::clone(&state);
+        let (listing, links, mut diff) = blocking(move || {
             listing.sort();
-            let links = link::in_order(links);
-            let diff = Diff::new(&listing, &state.objects, state.snapshots.last().map(Arc::as_ref))?;
+            let diff = Diff::compare(&listing, &known.objects, known.snapshots.last().map(Arc::as_ref));
+            Ok((listing, link::in_order(links), diff))
+        })
+        .await?;
+        if let Some(revalidate) = revalidate {
+            revalidated(revalidate, &listing, &mut diff).await;
+        }
+        let (listing, diff, others) = blocking(move || {
+            let known = state.snapshots.last().map_or(0, |newest| newest.object_count());
+            diff.assign(&listing, &state.objects, known)?;
             let others = diff.keeps_a_good_shard(&layout, &listing, &state.objects);
-            Ok((listing, links, diff, others))
+            Ok((listing, diff, others))
         })
         .await?;
         let report = diff.report;
@@ -228,6 +271,11 @@ impl Catalog {
         let (layout, grown) = (layout.clone(), OnceLock::new());
         let inner = Inner { dir: dir.to_owned(), identity: *identity, layout, state, grown };
         Self { inner: Arc::new(inner), changing: Arc::default() }
+    }
+
+    /// The directory it is kept in.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.inner.dir
     }
 
     /// The newest snapshot.

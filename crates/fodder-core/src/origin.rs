@@ -15,6 +15,7 @@ mod read;
 mod read_only;
 mod redact;
 mod source;
+pub(crate) mod stamp;
 mod suggest;
 #[cfg(feature = "all-origins")]
 mod tail;
@@ -100,12 +101,15 @@ impl Origin {
 
     /// When an object of this version was last written, in nanoseconds since 1970, if versions of this origin say so.
     pub fn modified_ns(&self, version: &Version) -> Option<i64> {
-        if let Some(millis) = version.0.strip_prefix(Version::MTIME).and_then(|rest| rest.split('-').next()) {
+        if let Some(millis) = version.0.strip_prefix(Version::MTIME).and_then(|rest| Some(rest.rsplit_once('-')?.0)) {
             return millis.parse::<i64>().ok()?.checked_mul(1_000_000);
         }
-        // The ETag of a local file is inode, time and size.
-        let local = self.source.identity.starts_with("file://");
-        local.then(|| i64::from_str_radix(version.0.split('-').nth(1)?, 16).ok()).flatten()
+        self.is_local().then(|| stamp::Stamp::parse(version)).flatten().map(|stamp| stamp.modified_ns)
+    }
+
+    /// Whether it is a local directory, whose versions are [stamps](stamp::Stamp).
+    pub(crate) fn is_local(&self) -> bool {
+        self.source.identity.starts_with("file://")
     }
 
     /// How many objects the last listing left out, because their names cannot be told or asked for.

@@ -87,3 +87,54 @@ async fn google_buckets_are_listed_and_read() {
     assert_eq!(body.try_collect::<Vec<_>>().await.unwrap().concat(), b"p/b c");
     assert!(origin.identity().starts_with("gs://bucket/p?endpoint="));
 }
+
+/// A server that answers every GET with the whole object, whatever range is asked for.
+async fn serve_whole(object: Vec<u8>) -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/o", listener.local_addr().unwrap());
+    let requests = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
+    let counted = requests.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                match stream.read_u8().await {
+                    Ok(byte) => head.push(byte),
+                    Err(_) => break,
+                }
+            }
+            let is_get = head.starts_with(b"GET");
+            counted.fetch_add(usize::from(is_get), std::sync::atomic::Ordering::Relaxed);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\netag: \"x\"\r\nlast-modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nconnection: close\r\n\r\n",
+                object.len()
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+            if is_get {
+                let _ = stream.write_all(&object).await;
+            }
+            let _ = stream.shutdown().await;
+        }
+    });
+    (url, requests)
+}
+
+#[tokio::test]
+async fn small_objects_of_a_server_that_ignores_range_are_read_and_large_ones_fail_at_once() {
+    let object: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+    let (url, _) = serve_whole(object.clone()).await;
+    let origin = open(&url).await;
+    let entry = origin.head("o").await.unwrap();
+    for range in [0..100_000, 5..17, 99_999..100_000] {
+        let body = origin.get("o", &entry.version, range.clone()).await.unwrap();
+        let bytes: Vec<_> = body.try_collect().await.unwrap();
+        assert!(bytes.concat() == object[range.start as usize..range.end as usize]);
+    }
+    let (url, requests) = serve_whole(vec![0; 9 << 20]).await;
+    let origin = open(&url).await;
+    let entry = origin.head("o").await.unwrap();
+    let error = origin.get("o", &entry.version, 0..5).await.err().unwrap();
+    assert!(error.to_string().contains("ignores Range requests"), "{error}");
+    assert_eq!(requests.load(std::sync::atomic::Ordering::Relaxed), 1, "it is not tried again");
+}

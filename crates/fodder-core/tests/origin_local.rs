@@ -267,6 +267,9 @@ async fn a_version_tells_when_a_file_was_written() {
     let origin = open(dir.path()).await;
     assert_eq!(origin.modified_ns(&list(&origin).await[0].version), Some(1_600_000_000_123_456_789));
     assert_eq!(origin.modified_ns(&Version("mtime:1600000000123-7".into())), Some(1_600_000_000_123_000_000));
+    assert_eq!(origin.modified_ns(&Version("mtime:-2000-7".into())), Some(-2_000_000_000));
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH - std::time::Duration::from_nanos(1_500_000_000)).unwrap();
+    assert_eq!(origin.modified_ns(&list(&origin).await[0].version), Some(-1_500_000_000));
     assert_eq!(origin.modified_ns(&Version("\"d41d8cd98f00b204\"".into())), None);
 }
 

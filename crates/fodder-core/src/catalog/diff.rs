@@ -4,12 +4,15 @@ use super::{
     RefreshReport,
     listing::Listing,
     object::{Objects, PathCursor},
+    segment::Row,
     snapshot::{Snapshot, items_in},
+    version,
 };
 use crate::{
     Error, Result,
     id::ObjectSlot,
     layout::{Layout, shard},
+    origin::stamp::Stamp,
 };
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
@@ -21,6 +24,8 @@ pub(super) struct Diff {
     pub(super) slots: Vec<u32>,
     /// The objects of the listing that need a new slot, in path order.
     pub(super) fresh: Vec<u32>,
+    /// Local files of which only the change time differs: the object of the listing, and the slot it had.
+    pub(super) suspects: Vec<(u32, ObjectSlot)>,
     pub(super) report: RefreshReport,
 }
 
@@ -30,21 +35,40 @@ const FRESH: u32 = u32::MAX;
 impl Diff {
     /// Compares a sorted listing with the newest snapshot, if there is one. `objects` are all there are.
     pub(super) fn new(listing: &Listing, objects: &Objects, newest: Option<&Snapshot>) -> Result<Self> {
+        let mut diff = Self::compare(listing, objects, newest);
+        diff.assign(listing, objects, newest.map_or(0, Snapshot::object_count))?;
+        Ok(diff)
+    }
+
+    /// The comparison alone: [suspects](Self::suspects) may still be [kept](Self::keep) before slots are assigned.
+    pub(super) fn compare(listing: &Listing, objects: &Objects, newest: Option<&Snapshot>) -> Self {
         let mut diff = Self { slots: Vec::with_capacity(listing.len() as usize), ..Self::default() };
         diff.walk(listing, objects, newest);
-        diff.revive(listing, objects, newest.map_or(0, Snapshot::object_count));
+        diff
+    }
+
+    /// An object that looked changed still has the bytes of its version, and keeps its slot.
+    pub(super) fn keep(&mut self, index: u32, slot: ObjectSlot) {
+        self.slots[index as usize] = slot.0;
+        self.report.changed -= 1;
+        self.report.unchanged += 1;
+    }
+
+    /// Assigns slots to everything that is new or changed; `known` objects were in the newest snapshot.
+    pub(super) fn assign(&mut self, listing: &Listing, objects: &Objects, known: u32) -> Result<()> {
+        self.revive(listing, objects, known);
         let mut next = objects.len();
         for index in 0..listing.len() {
-            let slot = &mut diff.slots[index as usize];
+            let slot = &mut self.slots[index as usize];
             if *slot == FRESH {
                 *slot = next;
-                diff.fresh.push(index);
+                self.fresh.push(index);
                 next = next.checked_add(1).ok_or_else(|| {
                     Error::Invalid("the dataset has had too many versions of its objects: add it anew".into())
                 })?;
             }
         }
-        Ok(diff)
+        Ok(())
     }
 
     /// Whether the listing is anything else than the newest snapshot.
@@ -94,6 +118,9 @@ impl Diff {
                         slot = if same { old.0 } else { FRESH };
                         let count = if same { &mut self.report.unchanged } else { &mut self.report.changed };
                         *count += 1;
+                        if !same && is_suspect(objects.size(old), &version, &row) {
+                            self.suspects.push((index, old));
+                        }
                         rank += 1;
                         break;
                     }
@@ -125,4 +152,11 @@ impl Diff {
             }
         }
     }
+}
+
+/// Whether a listed object may have the bytes of a known version though its version differs.
+fn is_suspect(size: u64, known: &[u8], listed: &Row<'_>) -> bool {
+    let stamps =
+        (Stamp::parse(&version::unpack(known, size)), Stamp::parse(&version::unpack(listed.version, listed.size)));
+    matches!(stamps, (Some(known), Some(listed)) if known.differs_only_in_change_time(&listed))
 }

@@ -1,4 +1,4 @@
-//! Versions in few bytes: ETags that are hexadecimal as binary, the local `inode-mtime-size` as numbers, others as text.
+//! Versions in few bytes: ETags that are hexadecimal as binary, the local `ctime-mtime-size` as numbers, others as text.
 //!
 //! Every packing is canonical: equal versions (of objects of equal size) have equal packings, so packings are compared.
 
@@ -13,7 +13,7 @@ const RAW: u8 = 0;
 const HEX: u8 = 1;
 /// Hexadecimal, a dash, and the number of parts of a multipart upload.
 const PARTS: u8 = 2;
-/// Inode, modification time and size, in hexadecimal with dashes between.
+/// Change time, modification time and size, in hexadecimal with dashes between.
 const LOCAL: u8 = 3;
 /// As `LOCAL`, the size being that of the object.
 const LOCAL_SIZED: u8 = 4;
@@ -50,9 +50,9 @@ pub(super) fn unpack(packed: &[u8], size: u64) -> Version {
             format!("{}-{parts}", hex(rest))
         }
         LOCAL | LOCAL_SIZED => {
-            let (inode, mtime) = (take_varint(&mut rest), take_varint(&mut rest));
+            let (ctime, mtime) = (take_varint(&mut rest), take_varint(&mut rest));
             let size = if kind & !QUOTED == LOCAL { take_varint(&mut rest) } else { size };
-            format!("{inode:x}-{mtime:x}-{size:x}")
+            format!("{ctime:x}-{mtime:x}-{size:x}")
         }
         MTIME_SIZED => format!("{}{}-{size}", Version::MTIME, take_varint(&mut rest)),
         _ => String::from_utf8_lossy(rest).into_owned(),
@@ -93,11 +93,11 @@ fn pack_local(text: &str, size: u64, out: &mut Vec<u8>) -> Option<u8> {
         let number = u64::from_str_radix(part, 16).ok()?;
         (format!("{number:x}") == part).then_some(number)
     });
-    let (inode, mtime, third) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let (ctime, mtime, third) = (numbers.next()??, numbers.next()??, numbers.next()??);
     if numbers.next().is_some() {
         return None;
     }
-    put_varint(out, inode);
+    put_varint(out, ctime);
     put_varint(out, mtime);
     if third == size {
         return Some(LOCAL_SIZED);

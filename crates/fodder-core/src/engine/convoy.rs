@@ -48,6 +48,9 @@ impl Dataset {
             return None;
         }
         let key = self.objects().key(flight.object);
+        if self.stamps.has(|| key) {
+            return None;
+        }
         self.shared.peers.get()?.hander(&self.config().name, key, flight.range.start)
     }
 
@@ -108,7 +111,9 @@ impl Dataset {
                         self.counters.bytes_from_peers.fetch_add(len as u64, Relaxed);
                         trip.flight.came_from(true);
                         let keep = trip.keeps.pop().flatten().filter(|_| !is_abandoned(&trip));
-                        self.land(&trip.flight, 0, vec![buffer.freeze()], keep).await;
+                        if !self.land(&trip.flight, 0, vec![buffer.freeze()], keep).await {
+                            trip.fail_with(self.changed_during_read(trip.flight.object));
+                        }
                         continue;
                     }
                     Ok(false) => {}

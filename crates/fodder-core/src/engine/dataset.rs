@@ -9,9 +9,11 @@ use super::{
     job::{Notices, Prefetcher, Settings, State},
     meter::Meter,
     readahead::Lookahead,
+    revalidate::Comparison,
     shared::Shared,
     space::Space,
     staging::Staging,
+    stamps::Stamps,
     stats::Counters,
     stock::Stock,
 };
@@ -40,8 +42,6 @@ use tokio_util::sync::CancellationToken;
 const STAGING_PART: u64 = 4;
 /// How long an eviction by hand waits for what is being written.
 const EVICT_WAIT: Duration = Duration::from_secs(5);
-/// Objects an eviction by hand looks at in one go.
-const EVICT_PAGE: usize = 4096;
 
 /// One dataset of a running node.
 #[derive(Debug)]
@@ -64,6 +64,10 @@ pub struct Dataset {
     /// Its number in the record of what is read.
     pub(super) recorded_as: Option<u32>,
     pub(super) refreshing: tokio::sync::Mutex<()>,
+    /// Change times of local files whose contents were compared.
+    pub(super) stamps: Stamps,
+    /// Held while a read compares a file: readers compare one at a time.
+    pub(super) revalidating: tokio::sync::Mutex<()>,
     refresh_asked: AtomicBool,
     /// The word to stop: the node stops, or has removed the dataset.
     pub(super) closing: CancellationToken,
@@ -102,6 +106,7 @@ impl Dataset {
             shelves.iter().for_each(|shelf| shelf.grow(Arc::clone(objects) as _));
             known.store(Arc::clone(objects));
         });
+        let stamps = Stamps::open(catalog.dir().join("stamps"));
         let dataset = Self {
             config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
             catalog,
@@ -120,6 +125,8 @@ impl Dataset {
             shared,
             recorded_as,
             refreshing: tokio::sync::Mutex::default(),
+            stamps,
+            revalidating: tokio::sync::Mutex::default(),
             refresh_asked: AtomicBool::new(false),
         };
         dataset.follow_snapshot();
@@ -249,7 +256,11 @@ impl Dataset {
 
     async fn refresh_here(self: &Arc<Self>) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
-        let report = self.catalog.refresh(&self.origin).await?;
+        let comparison = Comparison(Arc::clone(self));
+        let report = self.catalog.refresh_with(&self.origin, &comparison).await?;
+        self.save_stamps()
+            .await
+            .unwrap_or_else(|error| tracing::warn!(%error, "files are compared again after a restart"));
         self.follow_snapshot();
         self.jobs.refreshed(self.snapshot());
         self.tell_peers().await?;
@@ -327,15 +338,14 @@ impl Dataset {
 
     fn evict_now(&self, prefix: &str) -> EvictReport {
         let before = self.cached_bytes();
-        let (snapshot, objects) = (self.snapshot(), self.objects());
+        let objects = self.objects();
         let mut report = EvictReport::default();
-        let mut after: Option<String> = None;
-        loop {
-            let page = snapshot.list(prefix, after.as_deref(), EVICT_PAGE);
-            let Some(last) = page.last() else { break };
-            after = Some(objects.path(*last));
-            for object in page {
-                report.pieces += self.stocks.iter().map(|(_, stock)| stock.evict_object(object)).sum::<u64>();
+        // All versions, also those that the newest snapshot does not have: their bytes are cached all the same.
+        for object in (0..objects.len()).map(ObjectSlot) {
+            let holding = self.stocks.iter().filter(|(_, stock)| stock.shelf.has_file(object));
+            let holding: Vec<_> = holding.map(|(_, stock)| stock).collect();
+            if !holding.is_empty() && objects.path(object).starts_with(prefix) {
+                report.pieces += holding.iter().map(|stock| stock.evict_object(object)).sum::<u64>();
             }
         }
         report.bytes = before.saturating_sub(self.cached_bytes());
@@ -363,6 +373,12 @@ impl Dataset {
             self.counters.corrupt_pieces.fetch_add(stock.forget_lost(), Relaxed);
         }
         report
+    }
+
+    /// Removes pieces from the policies that the tiers lost outside of reads: at a lease, a failed write or sync, a sweep.
+    pub(super) fn forget_lost(&self) {
+        let lost = self.stocks.iter().map(|(_, stock)| stock.forget_lost()).sum();
+        self.counters.corrupt_pieces.fetch_add(lost, Relaxed);
     }
 
     /// How it stands.

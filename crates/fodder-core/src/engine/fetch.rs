@@ -107,21 +107,27 @@ impl Dataset {
             while !incoming.is_complete() {
                 supply.bring(&mut incoming).await?;
             }
-            self.land(flight, index, incoming.finish(), keeps.get_mut(index).and_then(Option::take)).await;
+            if !self.land(flight, index, incoming.finish(), keeps.get_mut(index).and_then(Option::take)).await {
+                return Err(self.changed_during_read(flight.object));
+            }
         }
         Ok(())
     }
 
-    /// A segment of a flight is here: for all who wait for it, and to be kept if somebody wants it.
+    /// A segment of a flight is here: for all who wait for it, and to be kept if somebody wants it. False, and neither, if
+    /// the file was compared anew since it was requested: its bytes may be of before.
     pub(super) async fn land(
         self: &Arc<Self>,
         flight: &Arc<Flight>,
         index: usize,
         segment: Segment,
         keep: Option<Keep>,
-    ) {
-        flight.publish(index, segment.clone());
-        let Some(first) = flight.first_piece else { return };
+    ) -> bool {
+        let key = || self.objects.load().key(flight.object);
+        if !self.stamps.publish(flight.generation(), key, || flight.publish(index, segment.clone())) {
+            return false;
+        }
+        let Some(first) = flight.first_piece else { return true };
         let piece = PieceId(first.0 + index as u32);
         let landing = Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(flight), piece };
         match keep {
@@ -139,6 +145,15 @@ impl Dataset {
                 }
             }
         }
+        true
+    }
+
+    /// The error of a read that began before the contents of its file were compared anew.
+    pub(super) fn changed_during_read(&self, object: ObjectSlot) -> Error {
+        Error::Stale(format!(
+            "{:?} changed at the origin while it was read: read it again",
+            self.objects().path(object)
+        ))
     }
 
     /// A piece has come to the staging area.
@@ -207,7 +222,7 @@ impl Dataset {
         });
     }
 
-    fn copy_of(&self, level: usize, piece: PieceId) -> Option<Bytes> {
+    pub(super) fn copy_of(&self, level: usize, piece: PieceId) -> Option<Bytes> {
         let objects = self.objects();
         let object: ObjectSlot = objects.object_of(piece);
         let offset = u64::from(piece.0 - objects.first_piece(object).0) * u64::from(objects.piece_bytes());
@@ -230,8 +245,14 @@ pub(super) struct Trip {
 impl Trip {
     pub(super) fn new(dataset: &Dataset, flight: Arc<Flight>, keeps: Keeps, permit: Permit) -> Self {
         let (flights, error) = (Arc::clone(&dataset.flights), Error::Internal("a fetch failed".into()));
+        flight.requested_at(dataset.stamps.generation());
         let ending = Ending { flights, flight: Arc::clone(&flight), error };
         Self { flight, keeps, permit, ending }
+    }
+
+    /// The error that its readers get when it ends.
+    pub(super) fn fail_with(&mut self, error: Error) {
+        self.ending.error = error;
     }
 }
 

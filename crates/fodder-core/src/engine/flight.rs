@@ -16,7 +16,7 @@ use std::{
     ops::Range,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::{Notify, watch};
@@ -36,6 +36,8 @@ pub(super) struct Flight {
     segments: Vec<OnceLock<Segment>>,
     progress: watch::Sender<Progress>,
     waiters: AtomicUsize,
+    /// The acceptances of change times before its bytes were requested (see [`super::stamps`]).
+    generation: AtomicU64,
     /// A peer asks for it: it must not ask peers itself.
     for_peer: AtomicBool,
     /// It goes straight to the origin: whoever it is for has asked all others.
@@ -72,6 +74,7 @@ impl Flight {
             segments: (0..count).map(|_| OnceLock::new()).collect(),
             progress: watch::Sender::new(Progress::default()),
             waiters: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
             for_peer: AtomicBool::new(false),
             straight: AtomicBool::new(false),
             asks_peers: AtomicBool::new(asks_peers),
@@ -101,6 +104,15 @@ impl Flight {
     pub(super) fn publish(&self, index: usize, segment: Segment) {
         let _ = self.segments[index].set(segment);
         self.progress.send_modify(|progress| progress.published = index + 1);
+    }
+
+    /// Its bytes are requested now, after so many acceptances of change times.
+    pub(super) fn requested_at(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// It is flown for a peer. Said before it is launched.
@@ -304,6 +316,13 @@ impl Flights {
             Arc::new(Flight::new(object, range, None, grid_bytes, asks_peers))
         });
         (self.wait_for(flight), new)
+    }
+
+    /// Whether bytes of an object were published that are not on a shelf yet.
+    pub(super) fn has_published(&self, object: ObjectSlot) -> bool {
+        let table = self.table.lock();
+        let mut flights = table.pieces.values().chain(table.ranges.values());
+        flights.any(|flight| flight.object == object && flight.published() > 0)
     }
 
     /// How a piece stands that is not on a shelf.

@@ -151,6 +151,7 @@ impl Dataset {
                 tokio::time::sleep(INTERVAL).await;
                 let Some(dataset) = dataset.upgrade() else { return };
                 dataset.look_at_counts();
+                dataset.forget_lost();
             }
         });
     }

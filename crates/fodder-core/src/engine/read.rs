@@ -93,6 +93,8 @@ impl Manner {
 pub(super) struct Waits {
     pub(super) manner: Manner,
     reader: Arc<Reader>,
+    /// The generation of the oldest bytes that were gathered (see [`super::stamps`]).
+    pub(super) oldest: Option<u64>,
     budget: Duration,
     disk: Duration,
     origin: Duration,
@@ -102,6 +104,11 @@ impl Waits {
     pub(super) fn of(manner: Manner) -> Self {
         Self { manner, ..Self::default() }
     }
+}
+
+/// The generation of the oldest bytes, with one more part gathered.
+fn oldest_of(oldest: Option<u64>, generation: u64) -> Option<u64> {
+    Some(oldest.map_or(generation, |oldest| oldest.min(generation)))
 }
 
 /// How many pieces from this one on are asked for together: as many as fit, of one parcel.
@@ -181,7 +188,14 @@ impl Dataset {
         let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
         waits.budget = began.elapsed();
         let parts = self.begin(object, range.clone(), permit, Manner::Plain, convoy);
-        let reply = self.finish(object, range, parts, &mut waits).await;
+        let mut reply = self.finish(object, range.clone(), parts, &mut waits).await;
+        if matches!(reply, Err(Error::Stale(_))) && self.origin.is_local() {
+            // The file was touched during the read. If its contents are as they were, the next attempt succeeds.
+            waits.oldest = None;
+            let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
+            let parts = self.begin(object, range.clone(), permit, Manner::Plain, None);
+            reply = self.finish(object, range, parts, &mut waits).await;
+        }
         self.log_if_slow(object, began.elapsed(), &waits);
         reply
     }
@@ -323,7 +337,7 @@ impl Dataset {
         let mut slowest = Source::Tier(self.stocks[0].1.medium);
         let mut losses = 0;
         while let Some(part) = parts.pop_front() {
-            let began = Instant::now();
+            let (began, generation) = (Instant::now(), self.stamps.generation());
             match part {
                 Part::Kept { range, permit } => {
                     let kept = self.read_kept(object, range.clone(), permit).await?;
@@ -331,6 +345,7 @@ impl Dataset {
                     match kept {
                         Ok((bytes, source)) => {
                             segments.push(bytes);
+                            waits.oldest = oldest_of(waits.oldest, generation);
                             slowest = slowest.max(source);
                         }
                         Err(mut permit) => {
@@ -347,10 +362,15 @@ impl Dataset {
                 Part::Flying { range, waiter, source } => {
                     let _waiting = (self.shared.demand.wait(), self.meter.wait(&waits.reader));
                     segments.extend(waiter.wait(range).await?);
+                    waits.oldest = oldest_of(waits.oldest, waiter.flight.generation());
                     waits.origin += began.elapsed();
                     let by_peers = matches!(source, Source::Origin | Source::Bypass) && waiter.flight.came_from_peers();
                     slowest = slowest.max(if by_peers { Source::Peer } else { source });
                 }
+            }
+            let key = || self.objects.load().key(object);
+            if waits.oldest.is_some_and(|oldest| self.stamps.accepted_since(oldest, key)) {
+                return Err(self.changed_during_read(object));
             }
         }
         Ok(Reply { segments, source: slowest })

@@ -5,7 +5,7 @@
 
 mod walk;
 
-use super::{link::Link, name, read_only::unsupported};
+use super::{link::Link, name, read_only::unsupported, stamp::Stamp};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fodder_policy::spelling;
@@ -21,10 +21,7 @@ use std::{
     fs::{File, Metadata},
     io,
     ops::Range,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, OpenOptionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path as FsPath, PathBuf},
     sync::Arc,
 };
@@ -124,27 +121,6 @@ impl ObjectStore for Local {
     }
 }
 
-/// What tells one version of a file from the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    seconds: i64,
-    nanos: i64,
-    size: u64,
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        let (inode, size) = (metadata.ino(), metadata.size());
-        Self { inode, seconds: metadata.mtime(), nanos: metadata.mtime_nsec(), size }
-    }
-
-    fn etag(&self) -> String {
-        let nanos = i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos);
-        format!("\"{:x}-{nanos:x}-{:x}\"", self.inode, self.size)
-    }
-}
-
 fn object_meta(location: Path, metadata: &Metadata) -> Result<ObjectMeta> {
     Ok(ObjectMeta {
         location,
@@ -164,8 +140,8 @@ struct Body {
 }
 
 impl Body {
-    /// The next bytes, None at the end. The file is looked at after they were read: a writer changes the time before
-    /// the bytes, so bytes of another version are never handed out.
+    /// The next bytes, None at the end. The stamp is compared after they were read: a writer changes the change time
+    /// before the bytes, so bytes of another version are never returned.
     fn read(&mut self) -> Result<Option<Bytes>> {
         let length = (self.rest.end - self.rest.start).min(CHUNK_BYTES) as usize;
         if length == 0 {

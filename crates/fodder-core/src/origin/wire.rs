@@ -16,6 +16,7 @@ use object_store::{
 };
 use std::{
     fmt,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -88,8 +89,12 @@ impl HttpService for Wired {
             *request.uri_mut() = uri.parse().map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         }
         let elements = listing::Elements::of(request.uri().query().unwrap_or_default());
+        let range = bounded_range(request.headers());
         let answer = self.client.execute(request).await?;
         let status = answer.status().as_u16();
+        if let (200, Some(range)) = (status, range) {
+            return cut(answer, range).await;
+        }
         match status {
             200..300 => match elements {
                 Some(elements) => self.listing(answer, elements).await,
@@ -126,4 +131,42 @@ impl Wired {
         }
         HttpError::new(HttpErrorKind::Unknown, answer)
     }
+}
+
+/// The largest object that is read whole where a server ignores `Range`: larger ones would be read again and again.
+const MAX_WHOLE_BYTES: u64 = 8 << 20;
+
+/// The bytes that a request asks for, if it asks for a range with both ends.
+fn bounded_range(headers: &HeaderMap) -> Option<Range<u64>> {
+    let (start, last) = headers.get("range")?.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+    Some(start.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?)
+}
+
+/// Takes the range out of the whole object, which a server that ignores `Range` has sent.
+async fn cut(answer: HttpResponse, range: Range<u64>) -> Result<HttpResponse, HttpError> {
+    let refused = |status, message: String| {
+        HttpError::new(HttpErrorKind::Unknown, Answer { status, code: String::new(), message })
+    };
+    let length = answer.headers().get("content-length").and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let Some(length) = length.filter(|length| *length <= MAX_WHOLE_BYTES) else {
+        return Err(refused(
+            200,
+            format!(
+                "the server ignores Range requests, and the object is larger than {} MiB: \
+                 serve it from a server that supports them",
+                MAX_WHOLE_BYTES >> 20
+            ),
+        ));
+    };
+    let (mut parts, body) = answer.into_parts();
+    let body = body.bytes().await?;
+    if range.start > range.end || range.end > body.len() as u64 {
+        return Err(refused(416, "the object is shorter than the range".into()));
+    }
+    let total = length.max(body.len() as u64);
+    let content_range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
+    parts.status = 206u16.try_into().map_err(|_| refused(200, "no such status".into()))?;
+    parts.headers.insert("content-range", content_range.parse().map_err(|_| refused(200, "a bad range".into()))?);
+    parts.headers.insert("content-length", (range.end - range.start).into());
+    Ok(HttpResponse::from_parts(parts, body.slice(range.start as usize..range.end as usize).into()))
 }

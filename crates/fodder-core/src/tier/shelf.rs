@@ -110,6 +110,11 @@ impl Shelf {
         self.state(piece.0).present()
     }
 
+    /// Whether an object has a cache file here, whole or in part.
+    pub fn has_file(&self, object: ObjectSlot) -> bool {
+        self.flags(object.0) & ON_DISK != 0
+    }
+
     /// How many pieces are here.
     pub fn len(&self) -> usize {
         self.present.load(Ordering::Relaxed) as usize

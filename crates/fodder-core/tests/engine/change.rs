@@ -195,3 +195,120 @@ async fn a_dataset_is_removed_though_its_origin_is_being_listed() {
     drop(dataset);
     engine.shutdown().await;
 }
+
+/// Rewrites an object in place and sets its modification time back, as `rsync --inplace -t` does.
+fn rewrite_in_place(world: &World, path: &str, bytes: &[u8]) {
+    let path = world.origin_dir().join(path);
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut file, bytes).unwrap();
+    file.set_modified(modified).unwrap();
+}
+
+/// Changes the mode of an object, and with it nothing but the change time.
+fn change_mode(world: &World, path: &str, mode: u32) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(world.origin_dir().join(path), mode).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_rewritten_in_place_with_equal_time_and_size_is_never_mixed() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 4 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    let old = dataset.snapshot().lookup("a").unwrap();
+    read(&dataset, old, 0..MIB as u64, false).await.unwrap();
+    rewrite_in_place(&world, "a", &content("a", 2, 4 * MIB));
+
+    for stream in [false, true] {
+        let crossing = read(&dataset, old, 0..4 * MIB as u64, stream).await;
+        assert!(matches!(crossing, Err(Error::Stale(_))), "{:?}", crossing.map(|bytes| bytes.len()));
+    }
+    let report = dataset.refresh().await.unwrap();
+    assert_eq!((report.changed, report.unchanged), (1, 0));
+    let new = dataset.snapshot().lookup("a").unwrap();
+    let bytes = read(&dataset, new, 0..4 * MIB as u64, false).await.unwrap();
+    assert!(bytes == content("a", 2, 4 * MIB));
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_mode_keeps_the_version_and_what_is_cached() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.put("a", content("a", 1, 4 * MIB));
+    world.put("b", content("b", 1, 100));
+    let (engine, dataset) = world.start().await.unwrap();
+    let [a, b] = ["a", "b"].map(|path| dataset.snapshot().lookup(path).unwrap());
+    read(&dataset, a, 0..MIB as u64, false).await.unwrap();
+    read(&dataset, b, 0..100, false).await.unwrap();
+    let (snapshot, cached) = (dataset.snapshot().id(), dataset.status().cached_bytes);
+
+    // Found by a read of what is not cached, then by a refresh, then after a restart.
+    change_mode(&world, "a", 0o600);
+    let bytes = read(&dataset, a, 0..2 * MIB as u64, false).await.unwrap();
+    assert!(bytes == content("a", 1, 4 * MIB)[..2 * MIB]);
+    ["a", "b"].iter().for_each(|path| change_mode(&world, path, 0o640));
+    let report = dataset.refresh().await.unwrap();
+    assert_eq!((report.changed, report.unchanged), (0, 2));
+    assert_eq!(dataset.snapshot().id(), snapshot);
+    assert!(dataset.status().cached_bytes >= cached);
+    engine.shutdown().await;
+    drop((engine, dataset));
+
+    let (engine, dataset) = world.start().await.unwrap();
+    assert_eq!(dataset.refresh().await.unwrap().unchanged, 2);
+    let bytes = read(&dataset, a, 0..4 * MIB as u64, true).await.unwrap();
+    assert!(bytes == content("a", 1, 4 * MIB));
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_eviction_by_hand_includes_objects_that_the_origin_no_longer_has() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    for path in ["kept/a", "old/a", "old/b"] {
+        world.put(path, content(path, 1, MIB));
+    }
+    let (engine, dataset) = world.start().await.unwrap();
+    for path in ["kept/a", "old/a", "old/b"] {
+        let object = dataset.snapshot().lookup(path).unwrap();
+        read(&dataset, object, 0..MIB as u64, false).await.unwrap();
+    }
+    world.remove("old/b");
+    world.put("old/a", content("old/a", 2, MIB));
+    dataset.refresh().await.unwrap();
+    assert_eq!(dataset.evict("old/").await.unwrap().pieces, 2);
+    assert_eq!(dataset.evict("").await.unwrap().pieces, 1);
+    assert_eq!(dataset.status().cached_pieces, 0);
+    engine.shutdown().await;
+}
+
+/// The only cache file below a directory.
+fn cache_file(dir: &std::path::Path) -> Option<std::path::PathBuf> {
+    let mut entries = std::fs::read_dir(dir).ok()?.map(|entry| entry.unwrap().path());
+    entries.find_map(|path| if path.is_dir() { cache_file(&path) } else { Some(path) })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pieces_that_a_lease_finds_damaged_leave_the_policies() {
+    let mut world = World::new(Policy::Lru, 64 << 20);
+    world.put("a", content("a", 1, MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    let object = dataset.snapshot().lookup("a").unwrap();
+    read(&dataset, object, 0..MIB as u64, false).await.unwrap();
+    engine.shutdown().await;
+    drop((engine, dataset));
+    let file = cache_file(&world.tier_dirs()[0].join("data")).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+
+    let (engine, dataset) = world.start().await.unwrap();
+    assert!(dataset.try_lease(object).unwrap().is_none());
+    let forgotten = async {
+        while dataset.stats().corrupt_pieces == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), forgotten).await.expect("the policy is updated without a read");
+    engine.shutdown().await;
+}

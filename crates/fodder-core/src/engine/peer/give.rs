@@ -69,7 +69,9 @@ impl Dataset {
     /// an older one, from another that is kept.
     pub fn known_to_peers(&self, path: &str, key: FileKey) -> Result<ObjectSlot> {
         let objects = self.objects();
-        let is_it = |object: &ObjectSlot| object.0 < objects.len() && objects.key(*object) == key;
+        // Nodes compare local files on their own: a version with an accepted change time is not exchanged.
+        let is_it =
+            |object: &ObjectSlot| object.0 < objects.len() && objects.key(*object) == key && !self.stamps.has(|| key);
         let found = self.snapshots().into_iter().rev().find_map(|snapshot| snapshot.lookup(path).filter(is_it));
         found.ok_or_else(|| {
             let name = &self.config().name;
@@ -269,11 +271,13 @@ struct Giving {
     parts: VecDeque<Part>,
     /// For a peer it asks no peers.
     manner: Manner,
+    /// The generation of the oldest bytes that were given.
+    oldest: Option<u64>,
 }
 
 impl Giving {
     fn new(dataset: &Arc<Dataset>, object: ObjectSlot, left: Range<u64>, manner: Manner) -> Self {
-        Self { dataset: Arc::clone(dataset), object, left, parts: VecDeque::new(), manner }
+        Self { dataset: Arc::clone(dataset), object, left, parts: VecDeque::new(), manner, oldest: None }
     }
 
     async fn next(&mut self) -> Result<Option<Reply>> {
@@ -291,7 +295,9 @@ impl Giving {
         let (first, behind) = part.split_first();
         behind.into_iter().for_each(|part| self.parts.push_front(part));
         let mut waits = Waits::of(self.manner);
+        waits.oldest = self.oldest;
         let reply = dataset.gather(self.object, VecDeque::from([first]), &mut waits).await?;
+        self.oldest = waits.oldest;
         if is_for_peer {
             let bytes = reply.segments.iter().map(|segment| segment.len() as u64).sum();
             dataset.counters.bytes_to_peers.fetch_add(bytes, Relaxed);

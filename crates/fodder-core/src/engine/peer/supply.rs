@@ -14,13 +14,16 @@ use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
 use std::{
     ops::Range,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 /// What a flight reads from.
 pub(in crate::engine) struct Supply<'a> {
-    dataset: &'a Dataset,
+    dataset: &'a Arc<Dataset>,
     flight: &'a Flight,
     path: String,
     version: Version,
@@ -39,14 +42,26 @@ enum Body {
 
 impl<'a> Supply<'a> {
     /// Asks the peers, unless the flight is for one of them, then the origin. It has waited so long for a peer already.
-    pub(in crate::engine) async fn open(dataset: &'a Dataset, flight: &'a Flight, waited: Duration) -> Result<Self> {
-        let objects = dataset.objects();
-        let (path, version) = (objects.path(flight.object), objects.version(flight.object));
+    pub(in crate::engine) async fn open(
+        dataset: &'a Arc<Dataset>,
+        flight: &'a Flight,
+        waited: Duration,
+    ) -> Result<Self> {
+        flight.requested_at(dataset.stamps.generation());
+        let (path, mut version) = (dataset.objects().path(flight.object), dataset.origin_version(flight.object));
         let rest = flight.range.clone();
         let given = dataset.ask_peers(flight, waited).await;
         let body = match given {
             Some(given) => Body::Given(given),
-            None => dataset.ask_origin(flight, &path, &version, rest.clone()).await?,
+            None => match dataset.ask_origin(flight, &path, &version, rest.clone()).await {
+                Err(Error::Stale(text)) => {
+                    // Nothing has come yet: if the contents are as they were, the request is made again.
+                    version = dataset.revalidate(flight.object).await.ok_or(Error::Stale(text))?;
+                    flight.requested_at(dataset.stamps.generation());
+                    dataset.ask_origin(flight, &path, &version, rest.clone()).await?
+                }
+                body => body?,
+            },
         };
         Ok(Self { dataset, flight, path, version, rest, body })
     }
@@ -103,6 +118,9 @@ impl<'a> Supply<'a> {
 impl Dataset {
     async fn ask_peers(&self, flight: &Flight, waited: Duration) -> Option<Box<dyn Given>> {
         let peers = self.shared.peers.get().filter(|_| !flight.flies_straight())?;
+        if self.stamps.has(|| self.objects.load().key(flight.object)) {
+            return None;
+        }
         peers.read(Wanted { waited, ..self.wanted(flight) }).await
     }
 

@@ -43,6 +43,7 @@ impl Dataset {
             end: range.end,
             under_way: VecDeque::new(),
             width: AHEAD.0,
+            oldest: None,
             manner: match pattern {
                 Pattern::Jump => Manner::Jump,
                 Pattern::Glance => Manner::Glance,
@@ -65,6 +66,8 @@ struct Ahead {
     under_way: VecDeque<Chunk>,
     width: usize,
     manner: Manner,
+    /// The generation of the oldest bytes that were answered.
+    oldest: Option<u64>,
 }
 
 /// A part of a long read that counts as one read.
@@ -79,7 +82,7 @@ struct Chunk {
 impl Ahead {
     async fn next(&mut self) -> Result<Option<Reply>> {
         let began = Instant::now();
-        let mut waits = Waits::default();
+        let mut waits = Waits { oldest: self.oldest, ..Waits::default() };
         if self.under_way.is_empty() {
             if self.next >= self.end {
                 return Ok(None);
@@ -95,6 +98,7 @@ impl Ahead {
             self.begin(permit);
         }
         let reply = self.answer(&mut waits).await?;
+        self.oldest = waits.oldest;
         if waits.origin > Duration::from_micros(200) {
             self.width = (self.width * 2).min(AHEAD.1);
         }
