@@ -11,7 +11,8 @@
 //! [`heed`](Jobs::heed) what another makes of it.
 //!
 //! What a job costs, for n items of which m are planned: a kilobyte and 120 bytes a rank; m/4 bytes for the ledger of
-//! each open epoch and the last closed one; for a listed plan 8·m + n/7 bytes; in `reorder` m/4 bytes; in `approx` up to 5 bytes a cached item;
+//! each open epoch and the last closed one; for a listed plan 8·m + n/7 bytes; in `reorder` m/4 bytes; in `approx` up to 5 bytes a cached item
+//! and a bit for each item that is asked for by id;
 //! 12 bytes for each item that is delivered and not acknowledged; up to 8·n bytes if it reports scores.
 
 mod epoch;
@@ -34,7 +35,8 @@ pub use heed::{Heeded, Telling};
 pub use list::Lack;
 pub use prepared::Prepared;
 pub use request::{
-    Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Start, Status, Upcoming,
+    Answer, BatchRequest, Begun, Effect, Gone, Introduction, Resume, Resumed, Scores, Settings, Start, Status, Take,
+    Upcoming,
 };
 pub use score::{PAGE_ITEMS, Page, Report, Reported};
 pub use word::{MAX_WORD_BYTES, Pages, Place, Word};
@@ -224,6 +226,19 @@ impl Jobs {
         let mut effects: Vec<Effect> = first.iter().copied().map(Effect::Consumed).collect();
         effects.extend(self.stage(job.seat(), epoch, &first, look));
         Ok(effects)
+    }
+
+    /// A job consumes one planned item out of turn, if it is cached and this epoch has not given it yet.
+    pub fn take(&mut self, job: JobId, epoch: u64, id: u32, look: &dyn Look, now: Duration) -> Result<Take> {
+        let member = self.member_mut(job, now)?;
+        let current = member.epoch_mut(epoch)?;
+        if current.is_exhausted() {
+            return Ok(Take::Exhausted);
+        }
+        if !current.needs(id) || !look.cached(id) {
+            return Ok(Take::Absent);
+        }
+        self.consumed(job, epoch, &[id], look, now).map(Take::Taken)
     }
 
     /// A job asks for one item outside its plan (iCache's clients do): itself, or in `approx` perhaps another.

@@ -167,6 +167,7 @@ impl Epoch {
         let plan = Arc::clone(self.deal.plan());
         let is_new = |position: &u32| self.deal.spot_at(*position).is_none_or(|spot| !self.serving.is_given(spot));
         let new: Vec<u32> = news.consumed.into_iter().filter(is_new).collect();
+        let positions = if rank.is_none() { new.clone() } else { Vec::new() };
         self.given += new.len() as u64;
         if new.len() > MAX_SINGLE {
             let mut others = Bits::new(plan.len());
@@ -178,7 +179,11 @@ impl Epoch {
         } else {
             effects.extend(new.into_iter().filter_map(|position| plan.at(position)).map(Effect::Consumed));
         }
-        let Some(rank) = rank else { return };
+        let Some(rank) = rank else {
+            // Consumed by id: no rank may be given it in a batch any more.
+            positions.into_iter().for_each(|position| self.skip(position));
+            return;
+        };
         self.present.insert(rank);
         self.serving.spend(rank, &news.spent);
         let slice = self.deal.slice(rank);
@@ -271,7 +276,22 @@ impl Epoch {
         let deal = &self.deal;
         let first: Vec<u32> = ids.iter().copied().filter(|&id| self.ledger.consume(deal, id)).collect();
         self.given += first.len() as u64;
+        for position in first.iter().filter_map(|id| self.deal.plan().position_of(*id)).collect::<Vec<_>>() {
+            self.skip(position);
+        }
         Ok(first)
+    }
+
+    /// The planned item at a position was consumed by id: it is not given in a batch any more.
+    fn skip(&mut self, position: u32) {
+        if let Some(spot) = self.deal.spot_at(position) {
+            self.serving.skip(&self.deal.slice(spot.rank), spot.index);
+        }
+    }
+
+    /// Whether every planned item was given or consumed.
+    pub(super) fn is_exhausted(&self) -> bool {
+        (0..self.deal.share().world()).all(|rank| self.serving.left(&self.deal.slice(rank)) == 0)
     }
 
     /// Whether the item is planned, and was neither given nor consumed yet.

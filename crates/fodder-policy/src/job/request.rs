@@ -48,6 +48,17 @@ impl Default for Settings {
     }
 }
 
+/// What became of a request to take one planned item out of turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Take {
+    /// The item was consumed by the job.
+    Taken(Vec<Effect>),
+    /// The item is not cached, not planned, or was given in this epoch before.
+    Absent,
+    /// Every item of the epoch was given.
+    Exhausted,
+}
+
 /// What a job says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Introduction {

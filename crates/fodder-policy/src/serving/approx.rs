@@ -3,15 +3,18 @@
 //! Substitutes come from residency's own proposal or, taking turns, from the cached items of the class. At most
 //! `max_fraction` of an epoch's deliveries are substitutes, shared among the ranks, so that ranks on
 //! different nodes keep the bound without speaking to each other. No item is delivered more than
-//! `max_repeats` times an epoch, its own turn (which is kept for it) included and pads not. When nothing suits, it is as
-//! strict.
+//! `max_repeats` times an epoch, its own turn (which is kept for it) included and pads not. Without a plan every item is
+//! expected to be asked for once, so that a delivery is reserved for each. When nothing suits, it is as strict.
 
 use super::{
     Approximation, Kind, Look, Served, Serving, Spent,
     pool::{Pool, Verdict},
     strict::Cursors,
 };
-use crate::plan::{Deal, Plan, Slice, Spot};
+use crate::{
+    plan::{Deal, Plan, Slice, Spot},
+    residency::IdSet,
+};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -33,6 +36,31 @@ pub struct Approx {
 struct Asked {
     items: u64,
     substitutions: u64,
+    /// Items that were delivered because they were asked for.
+    delivered: IdSet,
+    /// How often such an item was delivered again: few are.
+    repeats: FxHashMap<u32, u32>,
+}
+
+impl Asked {
+    /// An item answers a request for itself.
+    fn deliver(&mut self, id: u32) -> Served {
+        if !self.delivered.insert(id) {
+            let repeats = self.repeats.entry(id).or_default();
+            *repeats = repeats.saturating_add(1);
+        }
+        Served::planned(id)
+    }
+
+    /// How often an item has answered requests for itself.
+    fn deliveries(&self, id: u32) -> u32 {
+        let repeats = self.repeats.get(&id).copied().unwrap_or_default();
+        u32::from(self.delivered.contains(id)).saturating_add(repeats)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.delivered.heap_bytes() + self.repeats.capacity() * (2 * size_of::<u32>() + 1)
+    }
 }
 
 impl Approx {
@@ -77,15 +105,21 @@ impl Approx {
     }
 
     fn judge(&self, id: u32, asked: u32, look: &dyn Look) -> Verdict {
-        let own = u32::from(self.plan.contains(id));
         let others = self.stood_in.get(&id).copied().unwrap_or_default();
         if id == asked || !look.may_stand_in(id) {
             Verdict::Gone
-        } else if own.saturating_add(others) >= self.bounds.max_repeats {
+        } else if self.own_deliveries(id).saturating_add(others) >= self.bounds.max_repeats {
             Verdict::Spent
         } else {
             Verdict::Take
         }
+    }
+
+    /// How many deliveries of an item are its own: those that happened and those that are reserved for it.
+    fn own_deliveries(&self, id: u32) -> u32 {
+        let planned = u32::from(self.plan.contains(id));
+        let reserved = u32::from(self.plan.is_empty());
+        planned.saturating_add(self.asked.deliveries(id).max(reserved))
     }
 
     /// Notes that an item is cached.
@@ -143,13 +177,13 @@ impl Serving for Approx {
         self.asked.items += 1;
         if look.cached(id) {
             self.learn(id, look.label(id));
-            return Served::planned(id);
+            return self.asked.deliver(id);
         }
         let budget = (self.bounds.max_fraction * self.asked.items as f64) as u64;
         if self.asked.substitutions >= budget || !look.replaceable(id) {
-            return Served::planned(id);
+            return self.asked.deliver(id);
         }
-        let Some(served) = self.substitute(id, look) else { return Served::planned(id) };
+        let Some(served) = self.substitute(id, look) else { return self.asked.deliver(id) };
         self.asked.substitutions += 1;
         Served { asked: id, served, kind: Kind::Substituted }
     }
@@ -169,7 +203,13 @@ impl Serving for Approx {
 
     fn memory_bytes(&self) -> usize {
         let stood_in = self.stood_in.capacity() * (2 * size_of::<u32>() + 1);
-        size_of::<Self>() + self.given.heap_bytes() + size_of_val(&*self.allowed) + stood_in + self.pool.heap_bytes()
+        let asked = self.asked.heap_bytes();
+        size_of::<Self>()
+            + self.given.heap_bytes()
+            + size_of_val(&*self.allowed)
+            + stood_in
+            + asked
+            + self.pool.heap_bytes()
     }
 }
 

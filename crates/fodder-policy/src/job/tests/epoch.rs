@@ -184,6 +184,38 @@ fn items_may_be_consumed_by_id() {
 }
 
 #[test]
+fn an_item_that_was_consumed_by_id_is_not_given_in_a_batch() {
+    for mode in [Mode::Strict, Mode::Reorder { window: 100 }, Mode::Approx(Default::default())] {
+        let mut jobs = jobs();
+        let job = jobs.introduce(Introduction { mode, ..Introduction::new("a") }, NOW).unwrap();
+        jobs.begin(job, 0, 0, Order::Seed(5), NOW).unwrap();
+        jobs.consumed(job, 0, &[3, 40, 99], &Nothing, NOW).unwrap();
+        let (items, _) = batch(&mut jobs, job, 0, 0, 100);
+        let mut ids = items;
+        ids.sort_unstable();
+        assert_eq!(ids, (0..100).filter(|id| ![3, 40, 99].contains(id)).collect::<Vec<_>>(), "{mode:?}");
+        jobs.acknowledge(job, 0, 0, 0, NOW).unwrap();
+        assert!(jobs.audit(job, 0).unwrap().is_exact(), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_cached_item_is_taken_out_of_turn_once_an_epoch() {
+    let mut jobs = jobs();
+    let job = jobs.introduce(Introduction { mode: Mode::Reorder { window: u32::MAX }, ..Introduction::new("a") }, NOW);
+    let job = job.unwrap();
+    jobs.begin(job, 0, 0, Order::Seed(5), NOW).unwrap();
+    let evens = |id: u32| id.is_multiple_of(2);
+    assert_eq!(jobs.take(job, 0, 3, &evens, NOW), Ok(Take::Absent), "it is not cached");
+    assert!(matches!(jobs.take(job, 0, 4, &evens, NOW), Ok(Take::Taken(effects)) if effects == [Effect::Consumed(4)]));
+    assert_eq!(jobs.take(job, 0, 4, &evens, NOW), Ok(Take::Absent), "it was taken");
+    let (items, _) = batch(&mut jobs, job, 0, 0, 99);
+    assert!(items.len() == 99 && !items.contains(&4));
+    assert_eq!(jobs.take(job, 0, 4, &evens, NOW), Ok(Take::Exhausted));
+    assert!(jobs.take(job, 1, 4, &evens, NOW).is_err(), "the next epoch has not begun");
+}
+
+#[test]
 fn a_plan_tells_when_an_item_is_next_used_this_epoch_and_the_next() {
     let mut jobs = jobs();
     let job = started(&mut jobs, "a", 2);

@@ -172,3 +172,42 @@ fn the_next_epoch_knows_the_cache_from_the_one_before() {
     let served: Vec<Served> = std::iter::from_fn(|| next.next(&deal.slice(0), &Evens)).collect();
     assert_eq!(served.iter().filter(|served| served.kind == Kind::Substituted).count(), 50);
 }
+
+#[test]
+fn an_item_that_is_asked_for_by_id_is_never_delivered_more_often_than_allowed() {
+    struct Flagged(bool);
+    impl Look for Flagged {
+        fn cached(&self, id: u32) -> bool {
+            Evens.cached(id)
+        }
+        fn replaceable(&self, _id: u32) -> bool {
+            self.0
+        }
+    }
+    for max_repeats in 1..=4 {
+        let deal = whole(100, Order::Ids([].into()));
+        let bounds = Approximation { max_fraction: 1.0, same_class: false, max_repeats };
+        let mut approx = Approx::new(bounds, &deal, &Spent::default());
+        (0..100).step_by(2).for_each(|id| approx.inserted(id, None, None));
+        let mut times = BTreeMap::<u32, u32>::new();
+        // What may be replaced comes before and after what may not, in two epochs' worth of requests for the odd items.
+        let mut ask = |id, replaceable| *times.entry(approx.ask(id, &Flagged(replaceable)).served).or_default() += 1;
+        (1..100).step_by(2).for_each(|id| ask(id, true));
+        (0..100).step_by(2).for_each(|id| ask(id, false));
+        (1..100).step_by(2).filter(|_| max_repeats > 1).for_each(|id| ask(id, true));
+        assert!(times.values().all(|&times| times <= max_repeats), "{max_repeats}: {times:?}");
+        let stood_in = approx.asked.substitutions;
+        assert_eq!(stood_in, u64::from((50 * (max_repeats - 1)).min(100)), "{max_repeats}");
+    }
+}
+
+#[test]
+fn an_item_that_was_asked_for_twice_does_not_stand_in_as_well() {
+    let deal = whole(10, Order::Ids([].into()));
+    let bounds = Approximation { max_fraction: 1.0, same_class: false, max_repeats: 2 };
+    let mut approx = Approx::new(bounds, &deal, &Spent::default());
+    approx.ask(4, &Evens);
+    approx.ask(4, &Evens);
+    assert_eq!(approx.ask(1, &Evens).served, 1);
+    assert!(approx.memory_bytes() > size_of::<Approx>());
+}
