@@ -44,6 +44,7 @@ WAYS = [
     Way("lru", {"policy": "lru"}),
     Way("minio", {"policy": "minio"}),
     IMPORTANCE,
+    Way("semantic", {"policy": "semantic", "mode": "approx"}),
     Way("plan", {"policy": "plan"}),
     Way("reorder, 2 jobs", {"policy": "pending", "mode": "reorder"}, jobs=2),
 ]

@@ -3,6 +3,7 @@
 
     python examples/train_images.py                               # pictures made on the spot, behind slow storage
     python examples/train_images.py --sbp --policy importance     # sample by importance, and cache by it
+    python examples/train_images.py --policy semantic --mode approx   # report embeddings, and serve like for like
     python examples/train_images.py --data s3://bucket/train --val s3://bucket/val --arch resnet50 -b 256
     python examples/train_images.py --compare --seeds 3           # ways to cache against each other, with a drawing
 

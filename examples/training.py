@@ -88,6 +88,7 @@ def train(
     if args.arch == "small":
         # Threads would wait for each other longer than they compute.
         torch.set_num_threads(1)
+    features = Features(model) if args.policy == "semantic" else None
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
     told(f"{len(dataset)} images, {len(dataset.classes)} classes, {args.arch} on {device}; {args.policy}, {args.mode}")
@@ -98,7 +99,7 @@ def train(
         ready()
         before = source.stats()
         for number in range(args.epochs):
-            epochs.append(one_epoch(args, loader, model, optimizer, device, told))
+            epochs.append(one_epoch(args, loader, model, optimizer, device, told, features))
             schedule.step()
             # What is fetched between two epochs is fetched for the second one.
             after = source.stats()
@@ -118,6 +119,7 @@ def one_epoch(
     optimizer: torch.optim.Optimizer,
     device: torch.device,
     told: Callable[[str], object],
+    features: Features | None = None,
 ) -> Epoch:
     """A pass over what is planned. This is the loop that a script of one's own has too."""
     criterion = nn.CrossEntropyLoss(reduction="none")
@@ -131,7 +133,8 @@ def one_epoch(
         # What is sampled more often counts less: the mean stays that over all images.
         (losses * loader.weights.to(device)).mean().backward()
         optimizer.step()
-        loader.report(losses=losses)
+        # The policy `semantic` finds out from the features which images are alike.
+        loader.report(losses=losses, embeddings=None if features is None else features.last)
         right += int((scores.argmax(1) == targets).sum())
         seen += len(targets)
         if args.print_freq and number % args.print_freq == 0:
@@ -147,6 +150,20 @@ def one_epoch(
         train_accuracy=right / max(seen, 1),
         exact=audit.exact,
     )
+
+
+class Features:
+    """The input of a model's last linear layer in the latest forward pass: an embedding of each image."""
+
+    def __init__(self, model: nn.Module) -> None:
+        linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        if not linear:
+            raise ValueError("the policy semantic needs embeddings: use a model with a linear layer")
+        self.last: torch.Tensor | None = None
+        linear[-1].register_forward_pre_hook(self._keep)
+
+    def _keep(self, _: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        self.last = inputs[0].detach().flatten(1)
 
 
 def validate(model: nn.Module, batches: Batches, device: torch.device) -> float | None:

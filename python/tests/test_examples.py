@@ -22,6 +22,7 @@ sys.path.insert(0, str(EXAMPLES))
 import compare  # noqa: E402
 import pictures  # noqa: E402
 import train_images  # noqa: E402
+from fodder.torch._told import Told  # noqa: E402
 from training import Epoch, end_node  # noqa: E402
 
 LITTLE = ["--images", "80", "--latency", "1", "--parallel", "4", "-b", "16", "--workers", "1"]
@@ -116,6 +117,24 @@ def test_what_cannot_be_run_is_answered_with_a_sentence(example, tmp_path):
         example("--data", str(tmp_path / "nowhere"))
     with pytest.raises(SystemExit, match=r"train_images: .*resnet0"):
         example(*LITTLE, "--arch", "resnet0")
+
+
+def test_the_node_receives_the_embedding_of_every_image_with_the_policy_semantic(example, monkeypatch):
+    received = []
+
+    def embedded(self, ids, rows):
+        packed = ids.tobytes(), rows.tobytes()
+        taken = self._seat.node.report_embeddings(self._dataset, self._seat.job, rows.shape[1], *packed)
+        received.append((taken, rows.shape))
+
+    monkeypatch.setattr(Told, "embedded", embedded)
+    told = epochs_of(example(*LITTLE, "--epochs", "2", "--policy", "semantic", "--mode", "approx"))
+    assert [epoch[0] for epoch in told] == ["0", "1"]
+    assert sum(taken for taken, _ in received) == 160, "two epochs of 80 images"
+    assert all(shape == (taken, 32) for taken, shape in received)
+    received.clear()
+    example(*LITTLE, "--epochs", "1", "--policy", "lru")
+    assert not received, "other policies have no use for them"
 
 
 def test_ways_to_cache_are_compared_and_drawn(example, tmp_path):
