@@ -27,6 +27,9 @@ for number, (path, label) in enumerate(expected):
     assert (reply.len, reply.clsidx) == (len(reply.data), label), path
 absent = submit(messages.DCRequest(type=messages.readimg_byidx, imgidx=told.nsamples), timeout=60)
 assert absent.imgidx == -1 and not absent.data
+fake = submit(messages.DCRequest(type=messages.readimg_byidx, imgidx=0, id=1), timeout=60)
+assert fake.is_hit and (fake.imgidx, fake.clsidx, fake.len) == (0, 0, len(fake.data))
+assert (fake.data[:4], fake.data[25]) == (b"\\x89PNG", 2), "a PNG in RGB"
 print("read", told.nsamples)
 """
 

@@ -21,6 +21,7 @@ use fodder_core::{
     engine::{DatasetStatus, TierStatus},
     layout::Layout,
 };
+use fodder_policy::Policy;
 use implicit::Implicit;
 use job::JobTable;
 use parking_lot::Mutex;
@@ -31,11 +32,19 @@ use std::sync::{
 };
 
 /// What a user may set about iCache's doors.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IcacheConfig {
     /// The dataset that iCache's clients read. None: the only one of layout `files`.
     pub dataset: Option<String>,
+    /// Whether cached samples may stand in for unimportant ones, with the policy `importance`.
+    pub package_design: bool,
+}
+
+impl Default for IcacheConfig {
+    fn default() -> Self {
+        Self { dataset: None, package_design: true }
+    }
 }
 
 /// What iCache's doors keep: the choice of a dataset, the jobs that introduced themselves and those that did not, what
@@ -49,6 +58,8 @@ pub(crate) struct Icache {
     implicit: Implicit,
     losses: AtomicU64,
     epochs: AtomicU64,
+    /// Samples that were sent and another node's cache had.
+    remote_hits: AtomicU64,
 }
 
 impl Icache {
@@ -67,8 +78,16 @@ impl Icache {
         self.epochs.load(Ordering::Relaxed)
     }
 
+    /// Whether another sample may answer a request for an unimportant one.
+    fn may_substitute(&self, dataset: &Dataset) -> bool {
+        self.config.package_design && dataset.config().policy == Policy::Importance
+    }
+
     /// A job of the dataset for one that introduced itself at `/mjob`.
     fn introduce(&self, engine: &Engine, uuid: &str) -> Result<()> {
+        if [implicit::SAMPLER, implicit::ANY].contains(&uuid) {
+            return Err(Error::Conflict(format!("the name {uuid:?} is reserved: use the uuid that op=INIT returned")));
+        }
         let job = implicit::introduction(uuid.to_owned(), Mode::Strict, Some(JobTable::KEEP_SILENT));
         self.dataset(engine)?.jobs().introduce(job).map(drop)
     }

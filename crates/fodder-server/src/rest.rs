@@ -35,6 +35,9 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 /// The longest body of a job's request that carries a list.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
+/// The longest form of iCache's that describes a job: its command line, percent-encoded.
+const MAX_JOB_FORM_BYTES: usize = 4 << 20;
+
 /// How many lists arrive at a time; others wait.
 static LISTS: Semaphore = Semaphore::const_new(4);
 
@@ -104,7 +107,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/statistic", get(icache::rest::statistic)),
         ("/cache", get(icache::rest::cache)),
         ("/node", get(icache::rest::node)),
-        ("/cluster", get(icache::rest::cluster)),
+        ("/cluster", get(icache::rest::cluster).post(icache::rest::post_cluster)),
         (
             "/mjob",
             get(icache::rest::jobs)
@@ -136,11 +139,16 @@ async fn wrong_method(request: Request) -> Problem {
 /// Takes the body first, within its bounds, so that no handler waits for a slow or endless one.
 async fn bounded(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let brings_list = head.method == Method::POST && head.uri.path().contains("/jobs/");
+    let is_job = head.method == Method::PUT && head.uri.path() == "/mjob";
+    let brings_list = is_job || head.method == Method::POST && head.uri.path().contains("/jobs/");
     let is_long = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
     // Whoever brings a long list waits for a turn, and has it until it is answered: so much memory and no more.
     let turn = if brings_list && is_long { LISTS.acquire().await.ok() } else { None };
-    let most = if turn.is_some() { MAX_LIST_BYTES } else { MAX_BODY_BYTES };
+    let most = match turn {
+        Some(_) if is_job => MAX_JOB_FORM_BYTES,
+        Some(_) => MAX_LIST_BYTES,
+        None => MAX_BODY_BYTES,
+    };
     let body = match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, most)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {

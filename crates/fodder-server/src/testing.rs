@@ -64,8 +64,13 @@ impl Fixture {
 
     /// Adds the origin as a dataset.
     pub(crate) async fn add(&self, name: &str) {
+        self.add_with(name, fodder_policy::Policy::default()).await;
+    }
+
+    /// Adds the origin as a dataset with a policy.
+    pub(crate) async fn add_with(&self, name: &str, policy: fodder_policy::Policy) {
         std::fs::create_dir_all(self.origin()).unwrap();
-        let config = serde_json::json!({ "name": name, "origin": self.origin() });
+        let config = serde_json::json!({ "name": name, "origin": self.origin(), "policy": policy });
         let config: DatasetConfig = serde_json::from_value(config).unwrap();
         self.engine.add_dataset(config).await.unwrap();
     }

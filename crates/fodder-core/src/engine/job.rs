@@ -37,7 +37,7 @@ pub use fodder_policy::{
 use super::{Dataset, hold::Reason};
 use crate::{Error, Result, catalog::Snapshot, id::SnapshotId};
 use fodder_policy::{
-    job::{Answer, Effect, Prepared, Report},
+    job::{Answer, Effect, Prepared, Report, Take},
     plan::Plan,
 };
 use look::CacheLook;
@@ -90,6 +90,17 @@ pub struct Batch {
     pub snapshot: SnapshotId,
     /// What to send, in this order; fewer than asked for only at the end of the epoch, and none after it.
     pub items: Arc<[Served]>,
+}
+
+/// What became of a request to take one planned item out of turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// The item, with the snapshot whose id it is.
+    Item(SnapshotId, Served),
+    /// The item is not cached here, or was given in this epoch before.
+    Absent,
+    /// Every item of the epoch was given.
+    Exhausted,
 }
 
 /// A job that goes on from a checkpoint.
@@ -280,6 +291,31 @@ impl Jobs<'_> {
         })?;
         self.dataset.jobs.progress.notify_waiters();
         Ok(())
+    }
+
+    /// A job consumes one planned item out of turn, if it is cached here and the epoch has not given it yet.
+    pub fn take(&self, job: JobId, epoch: u64, id: u32) -> Result<Taken> {
+        if self.dataset.jobs.outbox.is_full() {
+            return Err(too_fast());
+        }
+        let taken = self.act(|inner, now| {
+            let snapshot = inner.snapshot_of(job, epoch)?;
+            let objects = self.dataset.objects();
+            let span = Span { snapshot: &snapshot, objects: &objects };
+            let look = CacheLook { dataset: self.dataset, span, replaceable: false };
+            let effects = match inner.machine.take(job, epoch, id, &look, now)? {
+                Take::Taken(effects) => effects,
+                Take::Absent => return Ok(Taken::Absent),
+                Take::Exhausted => return Ok(Taken::Exhausted),
+            };
+            let served = Served { kind: Kind::Reordered, ..Served::planned(id) };
+            self.promise(&span, &served);
+            self.dataset.counters.given(&[served]);
+            self.send(inner, &snapshot, effects);
+            Ok(Taken::Item(snapshot.id(), served))
+        })?;
+        self.dataset.jobs.progress.notify_waiters();
+        Ok(taken)
     }
 
     /// A job asks for one item outside its plan (iCache's clients do): itself or, if it is `replaceable` and the job is

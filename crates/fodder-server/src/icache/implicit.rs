@@ -7,17 +7,17 @@ use crate::state::NodeState;
 use fodder_core::{
     Dataset, Error, Result,
     id::SnapshotId,
-    job::{Approximation, BatchRequest, Introduction, JobId, Jobs, Mode, Order, Scores, Served, Uneven},
+    job::{Approximation, BatchRequest, Introduction, JobId, Jobs, Mode, Order, Scores, Served, Taken, Uneven},
 };
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
 /// Who asks for samples by number. The client flags those that another may answer, so that no share of them bounds it.
-const SAMPLER: &str = "icache";
+pub(super) const SAMPLER: &str = "icache";
 const SAMPLER_MODE: Mode = Mode::Approx(Approximation { max_fraction: 1.0, same_class: false, max_repeats: 2 });
 
 /// Who takes any sample: each once an epoch, cached ones first, as Quiver's clients expect.
-const ANY: &str = "icache-any";
+pub(super) const ANY: &str = "icache-any";
 const ANY_MODE: Mode = Mode::Reorder { window: u32::MAX };
 /// Every node plans an epoch alike.
 const ANY_ORDER: Order = Order::Seed(0x1CAC_4E00_0A11);
@@ -128,6 +128,30 @@ impl Implicit {
             };
             state.consult(dataset, ANY).await;
             self.enter(&jobs, Some(turn), over)?;
+        }
+        Err(Error::Unavailable("epochs end faster than samples are taken: ask again".into()))
+    }
+
+    /// The sample of this number, if it is cached here and was not taken in this epoch; as Quiver's clients ask for it.
+    pub(super) async fn take(
+        &self,
+        state: &NodeState,
+        dataset: &Arc<Dataset>,
+        id: u32,
+    ) -> Result<Option<(SnapshotId, Served)>> {
+        let jobs = dataset.jobs();
+        for _ in 0..TURNS {
+            let turn = *self.any.lock();
+            let over = match turn.map(|turn| jobs.take(turn.job, turn.epoch, id)) {
+                Some(Ok(Taken::Item(snapshot, served))) => return Ok(Some((snapshot, served))),
+                Some(Ok(Taken::Absent)) => return Ok(None),
+                Some(Ok(Taken::Exhausted)) => turn.map(|turn| turn.epoch),
+                // The job has not begun or was forgotten, or its epoch was ended, here or at another node.
+                None | Some(Err(Error::NotFound(_) | Error::Conflict(_))) => None,
+                Some(Err(error)) => return Err(error),
+            };
+            state.consult(dataset, ANY).await;
+            self.enter(&jobs, turn, over)?;
         }
         Err(Error::Unavailable("epochs end faster than samples are taken: ask again".into()))
     }

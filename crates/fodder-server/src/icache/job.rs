@@ -39,7 +39,11 @@ impl JobTable {
     /// The longest name.
     pub(super) const MAX_NAME_BYTES: usize = 1 << 10;
     /// The longest command line.
-    pub(super) const MAX_ARGS_BYTES: usize = 16 << 10;
+    pub(super) const MAX_ARGS_BYTES: usize = 1 << 20;
+    /// The most bytes of all command lines; beyond it those of the jobs that were silent longest are dropped.
+    pub(super) const MAX_ALL_ARGS_BYTES: usize = 16 << 20;
+    /// The longest uuid that a client may bring itself.
+    pub(super) const MAX_UUID_BYTES: usize = 128;
     /// How long a job that is over is remembered.
     const KEEP_FINISHED: Duration = Duration::from_secs(60 * 60);
     /// How long a job is remembered that says nothing any more.
@@ -77,7 +81,19 @@ impl JobTable {
         entry.touched = now;
         entry.job.job_name = name;
         entry.job.job_args = args;
+        self.bound_args(uuid);
         true
+    }
+
+    /// Drops command lines until all of them fit, those of the jobs that were silent longest first.
+    fn bound_args(&mut self, newest: &str) {
+        let mut total: usize = self.jobs.values().map(|entry| entry.job.job_args.len()).sum();
+        while total > Self::MAX_ALL_ARGS_BYTES {
+            let others = self.jobs.values_mut().filter(|entry| entry.job.job_uuid != newest);
+            let with_args = others.filter(|entry| !entry.job.job_args.is_empty());
+            let Some(silent) = with_args.min_by_key(|entry| entry.touched) else { return };
+            total -= std::mem::take(&mut silent.job.job_args).len();
+        }
     }
 
     /// Writes down that a job is over, and when; None if there is no such job.
@@ -150,6 +166,20 @@ mod tests {
         assert_eq!(table.all(at(3_609)).len(), 2);
         assert_eq!(table.all(at(3_610)).into_keys().collect::<Vec<_>>(), ["running"]);
         assert_eq!(table.all(at(31 * 86_400)).len(), 0);
+    }
+
+    #[test]
+    fn long_command_lines_are_kept_and_all_of_them_are_bounded() {
+        let mut table = JobTable::default();
+        let args = "x".repeat(JobTable::MAX_ARGS_BYTES);
+        for number in 0..20 {
+            let uuid = format!("{number:04}");
+            table.init(uuid.clone(), at(number));
+            assert!(table.update(&uuid, "n".into(), args.clone(), at(number)));
+        }
+        let jobs = table.all(at(20));
+        let kept: Vec<bool> = jobs.values().map(|job| job.job_args.len() == args.len()).collect();
+        assert_eq!(kept, (0..20).map(|number| number >= 4).collect::<Vec<_>>());
     }
 
     #[test]

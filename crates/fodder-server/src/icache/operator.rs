@@ -1,13 +1,15 @@
 //! iCache's gRPC service: `rpc.Operator/DCSubmit`.
 //!
-//! - `get_cache_info`: `nsamples`, and `cache_size`: how many of them fit the cache. `id` is 0: nothing comes from other
-//!   nodes.
-//! - `readimg_byidx`: the sample `imgidx`. −1 asks for any sample: one that was not given yet in this epoch, a cached one
+//! - `get_cache_info`: `nsamples`, and `cache_size`: how many of them fit the cache. `id` is the number of samples that
+//!   these clients were sent and another node's cache had.
+//! - `readimg_byidx`: the sample `imgidx`. With the policy `quiver` only if it is cached here and was not taken in this
+//!   epoch, else `imgidx` −1: the client goes on with other samples. −1 asks for any sample: one that was not given yet in this epoch, a cached one
 //!   if there is one.
-//! - `readimg_byidx_t`: an important sample is answered with itself, another one perhaps with a cached sample.
+//! - `readimg_byidx_t`: an important sample is answered with itself; another one perhaps with a cached sample, if the policy is
+//!   `importance` with `package_design`, and not with `full_access`.
 //! - `update_ivpersample`: losses are the scores of the job that stands for these clients.
 //! - `refresh_server_ivpsample`: that job's epoch ends, and its scores take effect.
-//! - A read with `id` 1 is answered with a grey image of 32×32 pixels, class 0, sample 0, not a hit, whatever was asked:
+//! - A read with `id` 1 is answered with a grey image of 32×32 pixels in RGB, class 0, sample 0, a hit, whatever was asked:
 //!   the client measures itself that way, and nothing is read.
 //!
 //! The reply carries the number and the class (−1: the layout has none) of the sample that is served; `is_hit` is true
@@ -28,16 +30,17 @@ use fodder_core::{
     id::{ItemId, SnapshotId},
     job::{Kind, Served},
 };
+use fodder_policy::Policy;
 use std::sync::{Arc, atomic::Ordering};
 use tonic::{Request, Response, Status};
 
-/// A grey PNG of 32×32 pixels.
+/// A PNG of 32×32 pixels in RGB, all of them grey.
 const FAKE_IMAGE: &[u8] = &[
     0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00, 0x00, 0x00,
-    0x20, 0x00, 0x00, 0x00, 0x20, 0x08, 0x00, 0x00, 0x00, 0x00, 0x56, 0x11, 0x25, 0x28, 0x00, 0x00, 0x00, 0x16, 0x49,
-    0x44, 0x41, 0x54, 0x78, 0xda, 0x63, 0x68, 0x20, 0x00, 0x18, 0x46, 0x15, 0x8c, 0x2a, 0x18, 0x55, 0x30, 0x52, 0x15,
-    0x00, 0x00, 0x42, 0x00, 0x00, 0x1f, 0x37, 0x97, 0x36, 0x00, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae,
-    0x42, 0x60, 0x82,
+    0x20, 0x00, 0x00, 0x00, 0x20, 0x08, 0x02, 0x00, 0x00, 0x00, 0xfc, 0x18, 0xed, 0xa3, 0x00, 0x00, 0x00, 0x26, 0x49,
+    0x44, 0x41, 0x54, 0x78, 0xda, 0xed, 0xcd, 0x31, 0x0d, 0x00, 0x00, 0x0c, 0x03, 0xa0, 0x4a, 0xaf, 0xf4, 0xaa, 0xd8,
+    0xb1, 0x04, 0x0c, 0x90, 0x1e, 0x8b, 0x40, 0x20, 0x10, 0x08, 0x04, 0x02, 0x81, 0x40, 0x20, 0xf8, 0x12, 0x0c, 0x2d,
+    0xde, 0x00, 0x5b, 0x05, 0x0f, 0x37, 0xaf, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
 ];
 
 /// Answers iCache's client from one dataset of the engine.
@@ -78,12 +81,14 @@ impl Door {
             OpType::GetCacheInfo => Ok(self.cache_info(&dataset)),
             OpType::ReadimgByidx if request.imgidx == -1 => self.any(&dataset).await,
             OpType::ReadimgByidx => match u64::try_from(request.imgidx) {
+                Ok(id) if id < count && dataset.config().policy == Policy::Quiver => self.take(&dataset, id).await,
                 Ok(id) if id < count => self.read(&dataset, &dataset.snapshot(), id, "readimg_byidx").await,
                 _ => Ok(nothing(format!("there is no sample {}: the dataset has {count}", request.imgidx))),
             },
             OpType::ReadimgByidxT => match importance::flagged(&request.imgidx_t, count) {
                 Ok((id, important)) => {
-                    let answer = self.icache().implicit.ask(&self.info.state, &dataset, id, !important).await?;
+                    let replaceable = !important && !request.full_access && self.icache().may_substitute(&dataset);
+                    let answer = self.icache().implicit.ask(&self.info.state, &dataset, id, replaceable).await?;
                     self.answer(&dataset, answer, "readimg_byidx_t").await
                 }
                 Err(reason) => Ok(nothing(reason)),
@@ -105,7 +110,8 @@ impl Door {
         let engine = self.engine.status();
         let dataset = dataset.status();
         let cache_size = capacity_samples(&dataset, &engine.tiers, engine.datasets.len());
-        DcReply { cache_size: signed(cache_size), nsamples: signed(dataset.items), ..says("get_cache_info".into()) }
+        let id = signed(self.icache().remote_hits.load(Ordering::Relaxed));
+        DcReply { id, cache_size: signed(cache_size), nsamples: signed(dataset.items), ..says("get_cache_info".into()) }
     }
 
     async fn take_losses(&self, dataset: &Arc<Dataset>, json: &str, count: u64) -> Result<DcReply> {
@@ -121,6 +127,14 @@ impl Door {
             }
             Err(Error::Invalid(reason)) => refused(reason),
             Err(error) => Err(error),
+        }
+    }
+
+    async fn take(&self, dataset: &Arc<Dataset>, id: ItemId) -> Result<DcReply> {
+        let narrow = u32::try_from(id).map_err(|_| Error::Invalid(format!("sample {id} is too large a number")))?;
+        match self.icache().implicit.take(&self.info.state, dataset, narrow).await? {
+            Some(answer) => self.answer(dataset, answer, "readimg_byidx").await,
+            None => Ok(nothing(format!("sample {id} is not cached, or was taken in this epoch"))),
         }
     }
 
@@ -145,6 +159,9 @@ impl Door {
     async fn read(&self, dataset: &Arc<Dataset>, snapshot: &Snapshot, id: ItemId, msg: &str) -> Result<DcReply> {
         let item = snapshot.item(id)?;
         let (bytes, source) = self.samples.read(dataset, id, &item).await?;
+        if source == Source::Peer {
+            self.icache().remote_hits.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(served(id, &item, bytes, source, msg))
     }
 }
@@ -172,7 +189,7 @@ fn nothing(reason: String) -> DcReply {
 
 fn fake() -> DcReply {
     let data = Bytes::from_static(FAKE_IMAGE);
-    DcReply { len: signed(data.len() as u64), data, ..says("a made-up image".into()) }
+    DcReply { len: signed(data.len() as u64), data, is_hit: true, ..says("a made-up image".into()) }
 }
 
 fn signed(number: u64) -> i64 {

@@ -140,6 +140,21 @@ pub(crate) async fn cluster(State(app): State<App>) -> Json<Value> {
     Json(json!({ "nodes": nodes, "infomap": infos }))
 }
 
+/// The same for the command `info`, which is the whole body.
+#[utoipa::path(post, path = "/cluster", tag = "icache",
+    request_body(content = String, content_type = "text/plain", description = "info"),
+    responses((status = 200, description = "nodes, and infomap from node to its information", content_type = "application/json"),
+        (status = 400, description = "No such command")))]
+pub(crate) async fn post_cluster(app: State<App>, body: Bytes) -> Result<Json<Value>, Problem> {
+    match body.trim_ascii() {
+        b"info" => Ok(cluster(app).await),
+        other => {
+            let command = String::from_utf8_lossy(&other[..other.len().min(64)]).into_owned();
+            Err(Problem::invalid(format!("POST /cluster takes the body `info`, not {command:?}")))
+        }
+    }
+}
+
 /// This node: as the others of its cluster know it, or by where its doors are.
 fn node_info(app: &App) -> (String, Value) {
     let addresses = &app.info.addresses;
@@ -208,7 +223,8 @@ pub(crate) async fn post_job(State(app): State<App>, form: Fields) -> Result<Res
     }
 }
 
-/// What a job is called and how it was started (UPDATE), or that it is over (FINISH). The node goes on.
+/// What a job is called and how it was started (UPDATE, which creates an unknown job), or that it is over (FINISH). The node
+/// goes on.
 #[utoipa::path(put, path = "/mjob", tag = "icache",
     request_body(content = JobForm, content_type = "application/x-www-form-urlencoded"),
     responses((status = 200, description = "Nothing, or the time of the end", body = String, content_type = "text/plain"),
@@ -230,10 +246,22 @@ pub(crate) async fn put_job(State(app): State<App>, form: Fields) -> Result<Stri
         let (name, args) = (JobTable::MAX_NAME_BYTES, JobTable::MAX_ARGS_BYTES);
         return Err(Problem::invalid(format!("job_name may have {name} bytes and job_args {args}")));
     }
-    if !icache.jobs.lock().update(uuid, name.to_owned(), args.to_owned(), now) {
-        return Err(no_job(uuid));
+    if icache.jobs.lock().update(uuid, name.to_owned(), args.to_owned(), now) {
+        icache.renew(&app.engine, uuid)?;
+        return Ok(String::new());
     }
-    icache.renew(&app.engine, uuid)?;
+    // A client that outlived the node it was known to. A job of another kind that has this name is not touched.
+    if uuid.is_empty() || uuid.len() > JobTable::MAX_UUID_BYTES {
+        return Err(Problem::invalid(format!("job_uuid has 1 to {} bytes", JobTable::MAX_UUID_BYTES)));
+    }
+    icache.introduce(&app.engine, uuid)?;
+    let forgotten = {
+        let mut jobs = icache.jobs.lock();
+        let (_, forgotten) = jobs.init(uuid.to_owned(), now);
+        jobs.update(uuid, name.to_owned(), args.to_owned(), now);
+        forgotten
+    };
+    icache.leave(&app.engine, forgotten);
     Ok(String::new())
 }
 

@@ -30,7 +30,7 @@ use utoipa::OpenApi;
         job::list, job::introduce, job::get, job::leave, job::checkpoint,
         job::epoch::begin, job::epoch::next, job::epoch::acknowledge, job::epoch::consumed, job::epoch::resume,
         job::epoch::renew, job::report::scores, job::report::embeddings,
-        icache::statistic, icache::cache, icache::node, icache::cluster,
+        icache::statistic, icache::cache, icache::node, icache::cluster, icache::post_cluster,
         icache::jobs, icache::post_job, icache::put_job, icache::delete_job,
     ),
     components(schemas(ProblemBody)),

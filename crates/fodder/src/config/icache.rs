@@ -10,9 +10,12 @@ use serde::Deserialize;
 use serde_yaml_ng::Mapping;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Keys that only iCache has. `node` is a section of Fodder's own, and a text in iCache's.
-pub(super) const KEYS: [&str; 18] = [
+/// iCache's keys. `node` and `cluster` are sections of Fodder's own, and texts in iCache's.
+pub(super) const KEYS: [&str; 21] = [
+    "name",
     "node",
+    "cluster",
+    "clusterinfo_refresh_interval",
     "uuid",
     "restport",
     "restadminport",
@@ -34,9 +37,10 @@ pub(super) const KEYS: [&str; 18] = [
 
 /// Whether a file is iCache's: it has one of its keys, and none of Fodder's sections.
 pub(super) fn is_icache(mapping: &Mapping) -> bool {
-    let ours = ["engine", "cluster", "datasets", "cache_size", "log"].iter().any(|key| mapping.contains_key(*key));
+    let ours = ["engine", "datasets", "cache_size", "log"].iter().any(|key| mapping.contains_key(*key));
+    let ours = ours || mapping.get("cluster").is_some_and(|cluster| cluster.is_mapping());
     let theirs = mapping.iter().any(|(key, value)| match key.as_str() {
-        Some("node") => value.is_string(),
+        Some("node" | "cluster") => value.is_string(),
         Some(key) => KEYS.contains(&key),
         None => false,
     });
@@ -47,22 +51,25 @@ pub(super) fn is_icache(mapping: &Mapping) -> bool {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
+    name: Anything,
+    cluster: Option<String>,
+    clusterinfo_refresh_interval: Anything,
     node: Option<String>,
     uuid: Anything,
     restport: Option<u16>,
     restadminport: Anything,
     rpcport: Option<u16>,
-    gossipport: Anything,
+    gossipport: Option<u16>,
     cache_ratio: Option<f64>,
     cache_type: Option<String>,
     dcserver_data_path: Option<String>,
     async_building_task: Anything,
-    package_design: Anything,
+    package_design: Option<bool>,
     loading_cache_size: Anything,
     etcd_nodes: Anything,
     multijob_support: Anything,
     debug: bool,
-    enableadmin: Anything,
+    enableadmin: bool,
     logpath: Option<String>,
     us_ratio: Anything,
 }
@@ -87,6 +94,14 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
     }
     if let Some(port) = file.rpcport {
         config.node.grpc.set_port(port);
+    }
+    if let Some(package_design) = file.package_design {
+        config.node.icache.package_design = package_design;
+    }
+    if file.enableadmin {
+        let message = "enableadmin: there is no separate admin server: statistics and administration are on the REST port, \
+                       under /metrics and /api/v1; set it to false";
+        return Err(problem("enableadmin", message.into()));
     }
     if file.debug {
         config.log.level = "debug".into();
@@ -120,7 +135,36 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
     let mut notes: Vec<_> = mapping.iter().filter_map(|(key, value)| meaningless(key.as_str()?, value)).collect();
     let wrong = |message| problem("etcd_nodes", format!("etcd_nodes: {message}"));
     notes.extend(join_by_etcd(&mut config, file.etcd_nodes.as_ref()).map_err(wrong)?);
+    let wrong = |message| problem("cluster", format!("cluster: {message}"));
+    notes.extend(join_by_gossip(&mut config, file.cluster.as_deref(), file.gossipport).map_err(wrong)?);
     Ok((config, notes))
+}
+
+/// The cluster of the nodes that gossip with the one that `cluster` names, as iCache's memberlist does; or a note why
+/// `gossipport` is not used.
+fn join_by_gossip(config: &mut Config, cluster: Option<&str>, port: Option<u16>) -> Result<Option<String>, String> {
+    let cluster = cluster.map(str::trim).filter(|cluster| !cluster.is_empty());
+    if config.cluster.membership == Way::Etcd {
+        let key = if cluster.is_some() { "cluster" } else { "gossipport" };
+        let is_set = cluster.is_some() || port.is_some();
+        return Ok(is_set.then(|| format!("{key} has no effect: nodes find each other through etcd_nodes")));
+    }
+    let Some(cluster) = cluster else {
+        return Ok(port.map(|_| "gossipport has no effect: cluster names no node to gossip with".into()));
+    };
+    let seeds = Seed::parse(cluster, port)?;
+    let ip = config.node.grpc.ip();
+    if ip.is_loopback() && !seeds.iter().all(Seed::is_here) {
+        return Ok(Some(format!("cluster has no effect: no other machine reaches a node that listens at {ip}")));
+    }
+    config.cluster.membership = Way::Gossip;
+    config.cluster.gossip = port.map(|port| (ip, port).into());
+    let seed = |one: &str| match port {
+        Some(port) if !one.contains(':') => format!("{one}:{port}"),
+        _ => one.to_owned(),
+    };
+    config.cluster.join = cluster.split(',').map(|one| seed(one.trim())).collect();
+    Ok(None)
 }
 
 /// The cluster of the nodes that name the same etcd; or a note why the node is in none.
@@ -166,10 +210,11 @@ fn meaningless(key: &str, value: &serde_yaml_ng::Value) -> Option<String> {
     let why = match key {
         _ if asks_nothing => return None,
         "uuid" => "a node is known by its addresses",
-        "restadminport" | "enableadmin" => "administration is on the REST port, under /api/v1",
-        "gossipport" => "nodes know of each other through etcd, or as cluster.membership says",
+        "name" => "a node has no name beside its addresses",
+        "clusterinfo_refresh_interval" => "cluster.heartbeat says how often nodes hear of each other",
+        "restadminport" => "administration is on the REST port, under /api/v1",
         "async_building_task" => "importance is updated without a pool of builders",
-        "package_design" | "us_ratio" => "unimportant samples are not packed: neighbours are stored together anyway",
+        "us_ratio" => "the dataset's tuning.importance.low_region is the share of unimportant samples",
         "loading_cache_size" => "memory for bytes on their way is bounded by engine.memory_budget",
         "multijob_support" => "several jobs may always share a node",
         _ => return None,

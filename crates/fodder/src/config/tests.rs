@@ -221,11 +221,39 @@ fn icaches_own_example_is_read_as_what_it_means() {
     assert_eq!(dataset.quota, Some(Quota::Share(0.2)));
     assert_eq!(config.log, LogConfig::default());
     let about: Vec<_> = notes.iter().map(|note| note.split(' ').next().unwrap()).collect();
-    let expected = ["restadminport", "gossipport", "async_building_task", "package_design", "loading_cache_size"];
+    let expected = ["restadminport", "async_building_task", "loading_cache_size", "gossipport"];
     assert_eq!(about, expected);
     assert_eq!((config.cluster.membership, &config.cluster.join[..]), (Way::Etcd, &["10.0.16.20".to_owned()][..]));
     let (config, notes) = parse("node: 127.0.0.1\netcd_nodes: 10.0.16.20\n").unwrap();
     assert!(!config.cluster.is_in_use() && notes[0].contains("no other machine reaches"), "{notes:?}");
+}
+
+#[test]
+fn icaches_ports_take_effect_or_are_refused_with_a_reason() {
+    let (config, notes) = parse("node: 10.0.0.1\nrpcport: 1\ncluster: 10.0.0.2\ngossipport: 18299\n").unwrap();
+    assert_eq!((config.cluster.membership, notes), (Way::Gossip, vec![]));
+    assert_eq!(config.cluster.gossip, Some("10.0.0.1:18299".parse().unwrap()));
+    assert_eq!(config.cluster.join, ["10.0.0.2:18299"]);
+
+    // As in the file that iCache is shipped with.
+    let (config, notes) = parse("name: \"\"\nnode: 127.0.0.1\ncluster: \"\"\ngossipport: 18282\n").unwrap();
+    assert!(!config.cluster.is_in_use() && config.cluster.gossip.is_none());
+    assert_eq!(notes, ["gossipport has no effect: cluster names no node to gossip with"]);
+    let (_, notes) = parse("node: 127.0.0.1\ncluster: 10.0.0.2\ngossipport: 18282\n").unwrap();
+    assert!(notes[0].contains("no other machine reaches"), "{notes:?}");
+
+    let (_, notes) = parse("rpcport: 1\nrestadminport: 18285\nenableadmin: false\n").unwrap();
+    assert!(notes[0].starts_with("restadminport has no effect: administration is on the REST port"), "{notes:?}");
+    let shown = problem("rpcport: 1\nenableadmin: true\n");
+    assert!(shown.contains("fodder.yaml:2: enableadmin: there is no separate admin server"), "{shown}");
+    assert!(problem("rpcport: 1\ngossipport: 99999\n").contains("gossipport"));
+}
+
+#[test]
+fn package_design_decides_whether_samples_are_replaced() {
+    assert!(parse("rpcport: 1\n").unwrap().0.node.icache.package_design);
+    assert!(parse("rpcport: 1\npackage_design: true\n").unwrap().0.node.icache.package_design);
+    assert!(!parse("rpcport: 1\npackage_design: false\n").unwrap().0.node.icache.package_design);
 }
 
 #[test]

@@ -49,6 +49,15 @@ http("PUT", "/mjob", op="UPDATE", job_uuid=job["job_uuid"], job_name="icache_cli
 info = submit(0)
 assert info.nsamples == len(paths), info
 
+fake = submit(1, imgidx=0, id=1)
+assert fake.is_hit and fake.data[12:16] == b"IHDR" and fake.data[25] == 2, "the fake image is a hit, a PNG and RGB"
+cluster = urllib.request.Request(rest + "/cluster", data=b"info", method="POST")
+with urllib.request.urlopen(cluster, timeout=30) as answer:
+    assert json.load(answer)["nodes"], "the cluster has at least this node"
+http("PUT", "/mjob", op="UPDATE", job_uuid="outlived", job_name="icache_client.py", job_args="x" * 20_000)
+assert len(json.loads(http("POST", "/mjob", op="GETBYUUID", uuid="outlived"))["job_args"]) == 20_000
+http("PUT", "/mjob", op="FINISH", job_uuid="outlived")
+
 strict, substituted = 0, 0
 for epoch in range(2):
     losses = {}
@@ -65,6 +74,7 @@ for epoch in range(2):
     submit(4)
 
 for number in range(info.nsamples):
+    assert check(submit(3, imgidx_t=json.dumps({str(number): 0}), full_access=True)) == number
     assert check(submit(1, imgidx=number)) == number
 refused = submit(2, kvlist_json='{"0": NaN}').msg
 assert "refused" in refused, refused

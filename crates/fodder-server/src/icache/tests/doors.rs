@@ -7,6 +7,7 @@ use crate::{
 };
 use axum::{body::Body, http::Request};
 use fodder_api::icache::{DcReply, DcRequest, OpType};
+use fodder_policy::Policy;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tower::ServiceExt;
@@ -109,19 +110,74 @@ fn flagged(imgidx_t: &str) -> DcRequest {
 
 #[tokio::test]
 async fn an_important_sample_is_answered_with_itself_and_another_one_perhaps_by_a_cached_one() {
-    let fixture = Fixture::new().await;
+    let fixture = pets(Policy::Importance, IcacheConfig::default()).await;
     // Nothing else is cached, so that nothing can stand in for it.
     let reply = submit(&fixture, flagged("{\"0\": 0}")).await.unwrap();
     assert_eq!((reply.imgidx, reply.len), (0, OBJECTS[0].1 as i64));
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while !submit(&fixture, read(0)).await.unwrap().is_hit {
-        assert!(std::time::Instant::now() < deadline, "never cached");
-    }
+    cache_first(&fixture).await;
     let reply = submit(&fixture, flagged("{\"2\": 0}")).await.unwrap();
     assert_eq!((reply.imgidx, reply.is_hit), (0, false), "{}", reply.msg);
     assert!(reply.data == content(0, OBJECTS[0].1) && reply.msg.contains("stands in for 2"), "{}", reply.msg);
     let reply = submit(&fixture, flagged("{\"2\": 1}")).await.unwrap();
     assert_eq!((reply.imgidx, reply.data.as_ref()), (2, content(2, 10).as_slice()));
+}
+
+/// The objects as a dataset with a policy.
+async fn pets(policy: Policy, icache: IcacheConfig) -> Fixture {
+    let fixture = Fixture::empty(icache).await;
+    for (number, (path, bytes)) in OBJECTS.iter().enumerate() {
+        fixture.put(path, &content(number, *bytes));
+    }
+    fixture.add_with("pets", policy).await;
+    fixture
+}
+
+/// Reads the first sample until it is cached.
+async fn cache_first(fixture: &Fixture) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !submit(fixture, read(0)).await.unwrap().is_hit {
+        assert!(std::time::Instant::now() < deadline, "never cached");
+    }
+}
+
+#[tokio::test]
+async fn a_sample_is_replaced_only_for_isa_with_package_design_and_not_with_full_access() {
+    let without = IcacheConfig { package_design: false, ..IcacheConfig::default() };
+    for (policy, icache, full_access) in [
+        (Policy::Lru, IcacheConfig::default(), false),
+        (Policy::Importance, without, false),
+        (Policy::Importance, IcacheConfig::default(), true),
+    ] {
+        let fixture = pets(policy, icache).await;
+        cache_first(&fixture).await;
+        let reply = submit(&fixture, DcRequest { full_access, ..flagged("{\"2\": 0}") }).await.unwrap();
+        assert_eq!(reply.imgidx, 2, "{policy:?}: {}", reply.msg);
+    }
+}
+
+#[tokio::test]
+async fn quiver_answers_a_cached_sample_once_an_epoch_and_others_with_minus_one() {
+    let fixture = pets(Policy::Quiver, IcacheConfig::default()).await;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let mut taken = Vec::new();
+    // The chunk loader brings the samples; each is then answered by its number, once.
+    while taken.len() < OBJECTS.len() - 1 {
+        assert!(std::time::Instant::now() < deadline, "never cached: {taken:?}");
+        for (number, (_, bytes)) in OBJECTS.iter().enumerate().take(OBJECTS.len() - 1) {
+            let reply = submit(&fixture, read(number as i64)).await.unwrap();
+            if reply.imgidx == -1 {
+                assert_eq!((reply.clsidx, reply.len, reply.data.len(), reply.is_hit), (-1, 0, 0, false));
+                continue;
+            }
+            assert_eq!(reply.imgidx, number as i64);
+            assert!(reply.data == content(number, *bytes));
+            assert!(!taken.contains(&number), "{number} was answered twice");
+            taken.push(number);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let last = submit(&fixture, read(-1)).await.unwrap();
+    assert_eq!(last.imgidx, OBJECTS.len() as i64 - 1, "any sample is the one that is left");
 }
 
 #[tokio::test]
@@ -158,12 +214,13 @@ async fn the_size_of_the_cache_is_told_in_samples() {
 }
 
 #[tokio::test]
-async fn a_made_up_image_needs_no_dataset_and_is_no_hit() {
+async fn a_made_up_image_needs_no_dataset_is_rgb_and_a_hit() {
     let fixture = Fixture::empty(IcacheConfig::default()).await;
     for operation in [OpType::ReadimgByidx, OpType::ReadimgByidxT] {
         let reply = submit(&fixture, DcRequest { id: 1, imgidx: 9, ..request(operation) }).await.unwrap();
         assert!(reply.data.starts_with(b"\x89PNG\r\n\x1a\n") && reply.data.ends_with(b"IEND\xaeB\x60\x82"));
-        assert_eq!((reply.imgidx, reply.clsidx, reply.is_hit), (0, 0, false));
+        assert_eq!((reply.imgidx, reply.clsidx, reply.is_hit), (0, 0, true));
+        assert_eq!(reply.data[25], 2, "the colour type is RGB");
         assert_eq!(reply.len, reply.data.len() as i64);
     }
 }
@@ -192,7 +249,7 @@ async fn which_dataset_is_meant_is_never_guessed_and_never_changes() {
     fixture.add("a").await;
     assert_eq!(submit(&fixture, read(0)).await.unwrap().data.as_ref(), b"meow");
 
-    let named = Fixture::with(IcacheConfig { dataset: Some("other".into()) }).await;
+    let named = Fixture::with(IcacheConfig { dataset: Some("other".into()), ..IcacheConfig::default() }).await;
     assert!(submit(&named, read(0)).await.is_err());
     named.add("other").await;
     assert_eq!(submit(&named, read(0)).await.unwrap().len, 1000);
@@ -216,6 +273,9 @@ async fn the_paths_of_icache_have_the_fields_its_client_reads() {
     let node = get_json(&fixture, "/node").await;
     assert_eq!((&node["restport"], &node["rpcport"]), (&json!(18283), &json!(18284)));
     let cluster = get_json(&fixture, "/cluster").await;
+    let (status, posted) = http(&fixture, "POST", "/cluster", "info").await;
+    assert_eq!((status, serde_json::from_str::<Value>(&posted).unwrap()), (200, cluster.clone()));
+    assert_eq!(http(&fixture, "POST", "/cluster", "join").await.0, 400);
     assert_eq!(cluster, json!({ "nodes": ["127.0.0.1"], "infomap": { "127.0.0.1": node } }));
 }
 
@@ -247,9 +307,30 @@ async fn a_job_introduces_itself_and_its_end_ends_nothing_else() {
 }
 
 #[tokio::test]
+async fn an_update_of_an_unknown_uuid_creates_the_job_and_its_arguments_may_be_long() {
+    let fixture = Fixture::new().await;
+    let args = "%2D".repeat(600_000);
+    let update = format!("op=UPDATE&job_uuid=lost&job_name=train.py&job_args={args}");
+    assert_eq!(http(&fixture, "PUT", "/mjob", &update).await, (200, String::new()));
+    let job = get_json(&fixture, "/mjob").await["lost"].clone();
+    assert_eq!((&job["job_uuid"], &job["job_name"]), (&json!("lost"), &json!("train.py")));
+    assert_eq!(job["job_args"].as_str().unwrap(), "-".repeat(600_000));
+    let dataset = fixture.engine.dataset("pets").unwrap();
+    assert!(dataset.jobs().find("lost").is_some(), "it is a job of the dataset");
+    // Jobs that are not iCache's are out of reach.
+    submit(&fixture, flagged("{\"0\": 1}")).await.unwrap();
+    for (uuid, expected) in [("icache", 409), ("icache-any", 409), ("", 400)] {
+        let update = format!("op=UPDATE&job_uuid={uuid}&job_name=n&job_args=a");
+        assert_eq!(http(&fixture, "PUT", "/mjob", &update).await.0, expected, "{uuid:?}");
+    }
+    assert_eq!(http(&fixture, "PUT", "/mjob", "op=FINISH&job_uuid=icache").await.0, 404);
+    assert!(dataset.jobs().find("icache").is_some());
+}
+
+#[tokio::test]
 async fn junk_about_jobs_is_refused_with_a_reason() {
     let fixture = Fixture::empty(IcacheConfig::default()).await;
-    let long = format!("op=UPDATE&job_uuid=x&job_name=n&job_args={}", "x".repeat(20_000));
+    let long = format!("op=UPDATE&job_uuid=x&job_name=n&job_args={}", "x".repeat((1 << 20) + 1));
     for (method, body, expected) in [
         ("POST", "", 400),
         ("POST", "op=", 400),
