@@ -10,6 +10,7 @@ mod fetch;
 mod flight;
 mod guess;
 mod guest;
+mod held;
 mod hold;
 pub mod job;
 mod life;
@@ -199,6 +200,8 @@ impl Engine {
         let mut expected = self.expected.write();
         *expected = names.into_iter().collect();
         self.spaces.iter().for_each(|space| space.await_datasets(!expected.is_empty()));
+        // A client can report its leases once its dataset is there.
+        self.begin_lease_recovery();
     }
 
     /// Whether datasets are still to be added.
@@ -327,6 +330,16 @@ impl Engine {
             budget_bytes: self.shared.budget.total_bytes(),
             budget_used_bytes: self.shared.budget.used_bytes(),
         }
+    }
+
+    /// Clients can connect from now on, and report the leases that an earlier node gave them.
+    pub fn begin_lease_recovery(&self) {
+        self.spaces.iter().for_each(|space| space.tier.begin_recovery());
+    }
+
+    /// The node is about to end its connections. Clients keep their leased files, and the next node must know of them.
+    pub fn keep_lease_record(&self) {
+        self.spaces.iter().for_each(|space| space.tier.keep_lease_record());
     }
 
     fn catalog_dir(&self, dataset: &str) -> PathBuf {

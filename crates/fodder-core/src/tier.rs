@@ -17,9 +17,10 @@ mod slab;
 mod space;
 mod state;
 mod sweep;
+mod unlinked;
 
 pub use health::Health;
-pub use shelf::{Checked, Lease, Shelf, ShelfRead, View};
+pub use shelf::{Checked, HeldFile, Lease, LeaseCheck, Shelf, ShelfRead, Shown, View};
 pub use space::Reservation;
 
 use crate::{
@@ -102,6 +103,8 @@ pub struct TierOptions {
     pub kept_files: Option<usize>,
     /// The rest after a first failed write.
     pub first_rest: Duration,
+    /// How long clients may take to report the leases that an earlier node gave them.
+    pub recovery: Duration,
 }
 
 impl Default for TierOptions {
@@ -112,6 +115,7 @@ impl Default for TierOptions {
             commit_interval: Duration::from_millis(200),
             kept_files: None,
             first_rest: Duration::from_secs(1),
+            recovery: Duration::from_secs(10),
         }
     }
 }
@@ -146,6 +150,8 @@ impl Tier {
 
     /// What it holds now or has reserved: blocks of all files, unlinked ones that are leased included, plus overhead.
     pub fn used_bytes(&self) -> u64 {
+        // What the recovery reserves is not held any more once its time is over.
+        let _ = self.is_recovering();
         self.core.space.used()
     }
 
@@ -157,6 +163,26 @@ impl Tier {
     /// Whether the file system has no inode left for another file: only removing files makes room then.
     pub fn lacks_inodes(&self) -> bool {
         self.core.space.lacks_inodes()
+    }
+
+    /// Whether clients may hold leases of an earlier node that they have not reported yet: for a bounded time after a start.
+    pub fn is_recovering(&self) -> bool {
+        self.core.unlinked.is_recovering(&self.core)
+    }
+
+    /// Clients can connect from now on, and report the leases that an earlier node gave them.
+    pub fn begin_recovery(&self) {
+        self.core.unlinked.begin_recovery(self.core.options.recovery);
+    }
+
+    /// The node is about to end its connections. The clients keep their files, and the next node must know of them.
+    pub fn keep_lease_record(&self) {
+        self.core.unlinked.freeze();
+    }
+
+    /// How many bytes it holds beyond its quota.
+    pub fn excess_bytes(&self) -> u64 {
+        self.core.space.used().saturating_sub(self.core.space.quota)
     }
 
     /// Whether its disk takes writes.

@@ -155,7 +155,7 @@ fn a_file_that_is_shown_counts_until_something_is_taken_away_and_cannot_be_writt
     assert!(shelf.view(ObjectSlot(0), &(7..7)).is_none() && shelf.view(ObjectSlot(9), &(0..1)).is_none());
     let view = shelf.view(ObjectSlot(0), &(0..there)).unwrap();
     let mut read = vec![0; there as usize];
-    let file = view.for_another().unwrap();
+    let (file, _shown) = shelf.show(&view).unwrap();
     file.read_exact_at(&mut read, 0).unwrap();
     assert!(read == world.bytes(0)[..there as usize]);
     assert!(file.write_at(b"poison", 0).is_err(), "it is open for reading only");

@@ -51,8 +51,9 @@ fn readers_never_see_a_wrong_byte_while_others_evict_and_refill() {
                         // As who sends it elsewhere does it, or another process that was shown the file.
                         let view = shelf.view(ObjectSlot(slot), &(offset..offset + len as u64));
                         view.is_some_and(|view| {
-                            let file = if random.random_bool(0.5) { view.for_another() } else { None };
-                            let read = file.as_deref().unwrap_or(view.file()).read_exact_at(&mut buf, offset);
+                            let shown = if random.random_bool(0.5) { shelf.show(&view) } else { None };
+                            let file = shown.as_ref().map_or(view.file(), |(file, _)| file);
+                            let read = file.read_exact_at(&mut buf, offset);
                             shelf.still_shows(&view) && read.is_ok()
                         })
                     } else {

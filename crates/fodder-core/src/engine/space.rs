@@ -84,6 +84,7 @@ impl Space {
         if self.tier.rests() {
             return None;
         }
+        let is_recovering = self.tier.is_recovering();
         let cost = stock.shelf.cost(piece);
         let claim = stock.claim(stock.shelf.charge(piece));
         let under_cap = claim.is_some();
@@ -92,7 +93,7 @@ impl Space {
         {
             return stock.admits(piece, bytes, true).then_some(Place::Reserved(Room { reservation, claim }));
         }
-        if is_guest {
+        if is_guest || is_recovering {
             return None;
         }
         let others_yield = || self.has_leftovers() || self.yielding_to(stock, cost).is_some();
@@ -116,6 +117,10 @@ impl Space {
             {
                 return Some(Room { reservation, claim });
             }
+            // Clients may have open what would be evicted, and have not said so yet: that would free nothing.
+            if self.tier.is_recovering() {
+                return None;
+            }
             if stock.evict_retired() || stock.evict_guest() || (under_cap && self.others_give_way(stock, cost)) {
                 continue;
             }
@@ -124,6 +129,20 @@ impl Space {
             self.evict_victim(stock, victim);
         }
         None
+    }
+
+    /// Evicts what the tier holds beyond its quota because a client reported a file that was not known: as many bytes, whether
+    /// or not clients have them open.
+    pub(super) fn shrink(&self) {
+        let excess = self.tier.excess_bytes();
+        let mut evicted = 0;
+        while evicted < excess {
+            let stocks = self.stocks.read().clone();
+            let Some(largest) = stocks.iter().max_by_key(|stock| stock.used_bytes()) else { return };
+            let Some(victim) = largest.next_victim(Pressure::Yield) else { return };
+            evicted += largest.shelf.charge(victim).max(1);
+            largest.evict(victim);
+        }
     }
 
     /// How much a stock may hold here: its cap, or a fair share.

@@ -13,6 +13,8 @@ const LANDING: Duration = Duration::from_millis(100);
 pub struct View {
     shown: tier::View,
     file: Arc<File>,
+    /// Keeps the file charged while the client reads it.
+    _counted: Arc<tier::Shown>,
     level: usize,
     object: ObjectSlot,
     range: Range<u64>,
@@ -29,7 +31,8 @@ impl Dataset {
     /// The cache file that has a range of an object; None if no tier has all of it, checked. Never waits.
     pub fn try_view(&self, object: ObjectSlot, range: &Range<u64>) -> Option<View> {
         let (level, shown) = self.look_into(object, range)?;
-        Some(View { file: shown.for_another()?, shown, level, object, range: range.clone() })
+        let (file, counted) = self.stocks[level].1.shelf.show(&shown)?;
+        Some(View { file, _counted: counted, shown, level, object, range: range.clone() })
     }
 
     /// The same for this process, and the tier it is in.

@@ -9,6 +9,7 @@ use super::{
     shelf::Shelf,
     space::{self, Space},
     sweep::Keeper,
+    unlinked::{self, Unlinked},
 };
 use crate::{
     Error, Result,
@@ -48,6 +49,8 @@ pub(super) struct Core {
     pub(super) queue: Queue,
     pub(super) registry: Mutex<Registry>,
     pub(super) keeper: Keeper,
+    /// Files that are unlinked and open elsewhere.
+    pub(super) unlinked: Unlinked,
     /// The tier's directory, for syncfs.
     pub(super) root: File,
     /// A file without bytes, for objects without bytes.
@@ -87,7 +90,9 @@ impl Core {
         let touch = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&empty);
         touch.map_err(io("write", &empty))?;
         let empty = Arc::new(File::open(&empty).map_err(io("open", &empty))?);
-        for fixed in [&path, &data, &path.join("LOCK")] {
+        let unlinked = Unlinked::open(&path, options.recovery);
+        space.charge(unlinked.expected());
+        for fixed in [&path, &data, &path.join("LOCK"), &path.join(unlinked::RECORD)] {
             space.charge(std::fs::metadata(fixed).map_or(0, |m| m.blocks() * 512).max(space::DIRECTORY_BYTES));
         }
         let Replay { datasets, clean, fresh } = replay;
@@ -102,6 +107,7 @@ impl Core {
             queue: Queue::default(),
             registry: Mutex::new(Registry::default()),
             keeper: Keeper::default(),
+            unlinked,
             root,
             empty,
             no_nowait: AtomicBool::new(false),
@@ -157,6 +163,8 @@ impl Core {
         // Whoever is writing or evicting comes to an end first; nobody begins.
         shelves.iter().for_each(|shelf| shelf.shut());
         self.keeper.stop();
+        self.unlinked.freeze();
+        self.unlinked.end_recovery(self);
         self.queue.stop(how);
         if let Some(thread) = self.committer.lock().take()
             && thread.join().is_err()

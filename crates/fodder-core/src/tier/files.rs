@@ -236,6 +236,12 @@ impl Files {
         Ok(Kept::new(fd, true))
     }
 
+    /// What is known of a file if it is sealed: then a client may have it open.
+    pub(super) fn sealed(&self, dataset: &str, key: FileKey) -> Option<rustix::fs::Stat> {
+        let found = rustix::fs::statat(&self.data, name(dataset, key), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (Mode::from_raw_mode(found.st_mode) == SEALED_MODE).then_some(found)
+    }
+
     pub(super) fn unlink(&self, dataset: &str, key: FileKey) -> Result<(), Errno> {
         match rustix::fs::unlinkat(&self.data, name(dataset, key), AtFlags::empty()) {
             Err(Errno::NOENT) | Ok(()) => Ok(()),

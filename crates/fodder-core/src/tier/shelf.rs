@@ -7,16 +7,18 @@
 mod attach;
 mod evict;
 mod gate;
+mod hold;
 mod lease;
 mod read;
 mod verify;
 mod view;
 mod write;
 
+pub use hold::{HeldFile, LeaseCheck};
 pub use lease::Lease;
 pub use read::ShelfRead;
 pub use verify::Checked;
-pub use view::View;
+pub use view::{Shown, View};
 pub(super) use write::Written;
 
 use super::{
@@ -32,6 +34,7 @@ use crate::id::{FileKey, ObjectSlot, PieceId};
 use arc_swap::ArcSwap;
 use gate::Gate;
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use std::{
     sync::{
@@ -75,6 +78,8 @@ pub struct Shelf {
     /// Charged for directories, beside `used`.
     directory_bytes: AtomicU64,
     lost: Mutex<Vec<PieceId>>,
+    /// By slot: files that other processes are shown.
+    shown: Mutex<FxHashMap<u32, Weak<Shown>>>,
     /// Held shared by whoever changes files, so that closing waits for them.
     changing: RwLock<()>,
     closed: AtomicBool,
@@ -279,7 +284,13 @@ impl Shelf {
         Ok(kept)
     }
 
-    fn release(&self, bytes: u64) {
+    /// Charges what is there whether or not it fits.
+    pub(super) fn charge_used(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.core.space.charge(bytes);
+    }
+
+    pub(super) fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.core.space.release(bytes);
     }

@@ -164,19 +164,31 @@ impl Keeper {
     }
 
     /// Unlinks a file unless somebody has made it meanwhile. Whether what was left behind is gone.
-    fn unlink(&self, core: &Core, dataset: &str, key: FileKey) -> bool {
+    fn unlink(&self, core: &Arc<Core>, dataset: &str, key: FileKey) -> bool {
         let created = self.created.lock();
         if created.keys.contains(&number(key)) {
             // Its name was free, so the other was gone by then.
             return true;
         }
-        let unlinked = core.files.unlink(dataset, key);
+        let unlinked = unlink(core, dataset, key);
         if let Err(error) = &unlinked {
             tracing::warn!(dataset, %key, %error, "cannot unlink a file that a crash left behind");
             self.failed();
         }
         unlinked.is_ok()
     }
+}
+
+/// Unlinks a file that is on no shelf. If a client of an earlier node may have it open, it stays charged for the recovery.
+fn unlink(core: &Arc<Core>, dataset: &str, key: FileKey) -> std::result::Result<(), Errno> {
+    let leased = core.unlinked.is_recovering(core).then(|| core.files.sealed(dataset, key)).flatten();
+    core.files.unlink(dataset, key)?;
+    if let Some(found) = leased {
+        let bytes = found.st_blocks as u64 * 512;
+        core.space.charge(bytes);
+        core.unlinked.doubt(core.unlinked.add(core, None, Some(found.st_ino), bytes));
+    }
+    Ok(())
 }
 
 fn run(core: &Arc<Core>) {
@@ -207,7 +219,7 @@ fn run(core: &Arc<Core>) {
     }
 }
 
-fn sweep_unknown(core: &Core, known: &FxHashMap<String, Vec<u64>>, stopping: &dyn Fn() -> bool) {
+fn sweep_unknown(core: &Arc<Core>, known: &FxHashMap<String, Vec<u64>>, stopping: &dyn Fn() -> bool) {
     let data = core.path.join("data");
     for dataset in names(&data) {
         let keys = known.get(&dataset).map_or(&[][..], |keys| keys);
@@ -259,7 +271,7 @@ const FEW_FILES: usize = 64;
 
 /// Deletes files of a dataset that the index remembers but nobody attached, as many as so many bytes need, or a few; false if
 /// there are none. With the last one the dataset is forgotten.
-pub(super) fn evict_unattached(core: &Core, bytes: u64) -> bool {
+pub(super) fn evict_unattached(core: &Arc<Core>, bytes: u64) -> bool {
     // Kept until the files are gone: who attaches the dataset afterwards may make them anew.
     let mut registry = core.registry.lock();
     let Some(id) = registry.next_unattached() else { return false };
@@ -270,7 +282,7 @@ pub(super) fn evict_unattached(core: &Core, bytes: u64) -> bool {
     let (name, lacking) = (registry.name(id), core.space.lacks(bytes));
     for (key, bytes) in registry.take_some(id, FEW_FILES, lacking, |found, grid| core.found_bytes(found, grid)) {
         core.queue.note(Record::DropFile { dataset: id, key });
-        match core.files.unlink(&name, key) {
+        match unlink(core, &name, key) {
             Ok(()) => {
                 core.space.inode_freed();
                 core.space.release(bytes);

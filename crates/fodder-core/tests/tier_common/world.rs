@@ -132,7 +132,8 @@ pub fn config(home: &Path, quota_bytes: u64, medium: Medium) -> TierConfig {
 }
 
 pub fn options() -> TierOptions {
-    TierOptions { floor_bytes: Some(0), first_rest: Duration::from_millis(20), ..TierOptions::default() }
+    let (first_rest, recovery) = (Duration::from_millis(20), Duration::ZERO);
+    TierOptions { floor_bytes: Some(0), first_rest, recovery, ..TierOptions::default() }
 }
 
 pub fn open(home: &Path, quota_bytes: u64) -> Arc<Tier> {

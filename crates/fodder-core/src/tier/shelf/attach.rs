@@ -97,6 +97,7 @@ impl Shelf {
             directories: AtomicU64::new(directory_bytes / space::DIRECTORY_BYTES),
             directory_bytes: AtomicU64::new(directory_bytes),
             lost: Mutex::default(),
+            shown: Mutex::default(),
             changing: RwLock::new(()),
             closed: AtomicBool::new(false),
         });

@@ -1,13 +1,14 @@
 //! Taking pieces off a shelf: unlinking whole files, punching blocks out of unsealed ones.
 
-use super::{ON_DISK, Object, Shelf, gate::Gate};
+use super::{ON_DISK, Object, Shelf, gate::Gate, lease::Pin};
 use crate::{
-    id::{ObjectSlot, PieceId},
+    id::{FileKey, ObjectSlot, PieceId},
     tier::{files::Kept, log::Record, space, state::Kind, sweep},
 };
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::{
     ops::Range,
+    os::unix::fs::MetadataExt,
     sync::atomic::{Ordering, fence},
 };
 
@@ -88,6 +89,8 @@ impl Shelf {
             }
         }
         let key = self.key(object.slot);
+        let pin = gate.take_pin(object.slot);
+        let inode = self.leased_inode(pin.as_deref(), key);
         let unlinked = self.core.files.unlink(&self.name, key);
         self.core.files.forget(self.id, object.slot, || self.move_epoch(object.slot));
         self.core.queue.note(Record::DropFile { dataset: self.id, key });
@@ -95,22 +98,49 @@ impl Shelf {
         self.set_flags(object.slot, 0);
         self.files.fetch_sub(1, Ordering::Relaxed);
         self.present.fetch_sub(gone.len() as u64, Ordering::Relaxed);
-        match (unlinked, gate.take_pin(object.slot)) {
-            (Err(error), _) => {
+        match unlinked {
+            Err(error) => {
                 // It stays charged: its blocks are still there, and the next start sweeps it.
                 tracing::warn!(dataset = self.name, %key, %error, "cannot unlink a cache file");
                 self.core.keeper.failed();
             }
-            (Ok(()), Some(pin)) => pin.carry(bytes),
-            (Ok(()), None) => {
-                self.core.space.inode_freed();
-                self.release(bytes);
-            }
+            Ok(()) => self.release_unlinked(object, pin.as_deref(), inode, bytes),
         }
         for piece in &gone {
             self.set_state(piece.0, self.state(piece.0).with(Kind::Absent));
         }
         gone
+    }
+
+    /// The inode of a file that another process may have open: it is pinned, or an earlier node may have leased it.
+    fn leased_inode(&self, pin: Option<&Pin>, key: FileKey) -> Option<u64> {
+        match pin {
+            Some(pin) => pin.file().metadata().ok().map(|found| found.ino()),
+            None if self.core.unlinked.is_recovering(&self.core) => {
+                self.core.files.sealed(&self.name, key).map(|found| found.st_ino)
+            }
+            None => None,
+        }
+    }
+
+    /// Gives the charge of an unlinked file back as soon as no other process has it open.
+    fn release_unlinked(&self, object: Object, pin: Option<&Pin>, inode: Option<u64>, bytes: u64) {
+        let shown = self.take_shown(object.slot);
+        let held = pin.is_some() || inode.is_some() || shown.is_some();
+        let Some(shelf) = self.me.upgrade().filter(|_| held) else {
+            self.core.space.inode_freed();
+            return self.release(bytes);
+        };
+        let file = self.core.unlinked.add(&self.core, Some(shelf), inode, bytes);
+        if let Some(pin) = pin {
+            pin.carry(&file);
+        }
+        if let Some(shown) = shown {
+            shown.carry(&file);
+        }
+        if pin.is_none() && inode.is_some() {
+            self.core.unlinked.doubt(file);
+        }
     }
 
     /// Empties the shelf for good: its dataset was removed.

@@ -9,15 +9,13 @@ use crate::{
         files::{Given, SEALED_MODE},
         space::piece_len,
         state::{Kind, State},
+        unlinked::UnlinkedFile,
     },
 };
 use std::{
     fs::File,
     os::unix::fs::MetadataExt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::Ordering},
 };
 
 /// A sealed cache file handed out: pinned until dropped.
@@ -37,19 +35,24 @@ pub struct Lease {
 pub(super) struct Pin {
     shelf: Arc<Shelf>,
     file: Arc<File>,
-    carried: AtomicU64,
+    /// Set when the file is unlinked.
+    carried: OnceLock<Arc<UnlinkedFile>>,
     _given: Given,
 }
 
 impl Pin {
-    pub(super) fn carry(&self, bytes: u64) {
-        self.carried.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(super) fn carry(&self, unlinked: &Arc<UnlinkedFile>) {
+        let _ = self.carried.set(unlinked.clone());
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        self.shelf.release(*self.carried.get_mut());
+        self.shelf.core.unlinked.unpinned();
     }
 }
 
@@ -71,7 +74,7 @@ impl Shelf {
     /// Seals the file of a complete object and pins it. From then on nothing changes in it, whatever happens to its name.
     /// Also answers which pieces have not been checked since the start.
     #[allow(clippy::type_complexity, reason = "a pair that lives for three lines")]
-    fn seal(&self, object: Object) -> Result<Option<(Arc<Pin>, Vec<(u32, State, u32)>)>> {
+    pub(super) fn seal(&self, object: Object) -> Result<Option<(Arc<Pin>, Vec<(u32, State, u32)>)>> {
         let _changing = self.changing.read();
         let mut gate = self.gate(object.slot);
         if self.closed() || self.flags(object.slot) & ON_DISK == 0 {
@@ -120,13 +123,14 @@ impl Shelf {
             self.set_flags(object.slot, ON_DISK | SEALED);
         }
         let Some(kept) = Arc::into_inner(kept) else { return Ok(None) };
-        let pin = Arc::new(Pin { shelf, file: Arc::new(kept.file), carried: AtomicU64::new(0), _given: given });
+        let pin = Arc::new(Pin { shelf, file: Arc::new(kept.file), carried: OnceLock::new(), _given: given });
+        self.core.unlinked.pinned();
         gate.set_pin(object.slot, &pin);
         Ok(Some(pin))
     }
 
     /// Checks what was not checked since the start, in the pinned file itself.
-    fn check_sealed(&self, object: Object, file: &File, unchecked: &[(u32, State, u32)]) -> bool {
+    pub(super) fn check_sealed(&self, object: Object, file: &File, unchecked: &[(u32, State, u32)]) -> bool {
         let mut scratch = Vec::new();
         for &(piece, state, crc) in unchecked {
             let index = piece - object.first;

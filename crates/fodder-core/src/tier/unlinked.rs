@@ -1,0 +1,217 @@
+//! Cache files that were unlinked while another process still has them open: their blocks stay allocated, and stay charged.
+//!
+//! Clients outlive a node. Therefore a small file beside the index records how many bytes the unlinked files occupy and whether
+//! any lease was handed out. It is written without a sync: a client survives the death of the node, but not that of the
+//! kernel. The next node reserves the recorded bytes, and everything sealed that it unlinks, for a bounded recovery period, in
+//! which clients report what they hold. docs/decisions/0028-lease-recovery.md has the argument.
+
+use super::{core::Core, shelf::Shelf};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// The name of the record in the tier's directory.
+pub(super) const RECORD: &str = "leased";
+
+/// An unlinked file that another process has open. The last holder's drop gives its blocks back to the quota.
+#[derive(Debug)]
+pub(super) struct UnlinkedFile {
+    core: Arc<Core>,
+    /// The dataset that is charged, beside the tier.
+    shelf: Option<Arc<Shelf>>,
+    inode: Option<u64>,
+    bytes: u64,
+}
+
+impl Drop for UnlinkedFile {
+    fn drop(&mut self) {
+        self.core.unlinked.remove(self.inode, self.bytes);
+        self.core.space.inode_freed();
+        match &self.shelf {
+            Some(shelf) => shelf.release(self.bytes),
+            None => self.core.space.release(self.bytes),
+        }
+    }
+}
+
+/// The unlinked files of a tier, and what is known of those of the node before.
+#[derive(Debug)]
+pub(super) struct Unlinked {
+    state: Mutex<State>,
+    record: Option<File>,
+    /// Pinned files, linked or not.
+    pins: AtomicUsize,
+    recovering: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_inode: FxHashMap<u64, Weak<UnlinkedFile>>,
+    /// Bytes of all files that are unlinked and open.
+    bytes: u64,
+    /// Bytes that the node before recorded and that no client has reported yet; charged.
+    expected: u64,
+    /// Leases were handed out, and may be held by clients.
+    leased: bool,
+    /// The node stops, and its clients do not: the record stays.
+    frozen: bool,
+    /// When the recovery ends.
+    deadline: Option<Instant>,
+    /// Files that were unlinked during the recovery, and that a client may have open.
+    doubtful: Vec<Arc<UnlinkedFile>>,
+}
+
+impl Unlinked {
+    /// Reads the record of the node before. If it handed out leases, a recovery begins.
+    pub(super) fn open(tier: &Path, recovery: Duration) -> Self {
+        let path = tier.join(RECORD);
+        let record =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).ok();
+        let mut found = [0; 16];
+        let read = record.as_ref().is_some_and(|record| record.read_exact_at(&mut found, 0).is_ok());
+        let [bytes, leased] = [0, 8].map(|at| u64::from_le_bytes(found[at..at + 8].try_into().expect("eight bytes")));
+        let leased = read && leased != 0;
+        let expected = if leased { bytes } else { 0 };
+        let deadline = leased.then(|| Instant::now() + recovery);
+        let state = State { expected, leased, deadline, ..State::default() };
+        let this =
+            Self { state: Mutex::new(state), record, pins: AtomicUsize::new(0), recovering: AtomicBool::new(leased) };
+        this.write(&this.state.lock());
+        this
+    }
+
+    /// Bytes that the node before has left, to be charged at the start.
+    pub(super) fn expected(&self) -> u64 {
+        self.state.lock().expected
+    }
+
+    /// Restarts the clock of the recovery: clients can connect from now on.
+    pub(super) fn begin_recovery(&self, recovery: Duration) {
+        if let Some(deadline) = &mut self.state.lock().deadline {
+            *deadline = Instant::now() + recovery;
+        }
+    }
+
+    /// Whether clients may hold leases that they have not reported yet. Ends the recovery when its time is over.
+    pub(super) fn is_recovering(&self, core: &Core) -> bool {
+        if !self.recovering.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.state.lock().deadline.is_some_and(|deadline| Instant::now() < deadline) {
+            return true;
+        }
+        self.end_recovery(core);
+        false
+    }
+
+    pub(super) fn end_recovery(&self, core: &Core) {
+        let mut state = self.state.lock();
+        if !self.recovering.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let (expected, doubtful) = (std::mem::take(&mut state.expected), std::mem::take(&mut state.doubtful));
+        state.deadline = None;
+        state.leased = self.pins.load(Ordering::Relaxed) > 0 || state.bytes > 0;
+        self.write(&state);
+        drop(state);
+        core.space.release(expected);
+        // Each takes the lock.
+        drop(doubtful);
+    }
+
+    /// A lease is handed out.
+    pub(super) fn pinned(&self) {
+        self.pins.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        if !state.leased {
+            state.leased = true;
+            self.write(&state);
+        }
+    }
+
+    pub(super) fn unpinned(&self) {
+        self.pins.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// From now on the record stays as it is: the node ends its connections, and clients keep their files.
+    pub(super) fn freeze(&self) {
+        self.state.lock().frozen = true;
+    }
+
+    /// An unlinked file whose `bytes` are charged already.
+    pub(super) fn add(
+        &self,
+        core: &Arc<Core>,
+        shelf: Option<Arc<Shelf>>,
+        inode: Option<u64>,
+        bytes: u64,
+    ) -> Arc<UnlinkedFile> {
+        let file = Arc::new(UnlinkedFile { core: core.clone(), shelf, inode, bytes });
+        let mut state = self.state.lock();
+        state.bytes += bytes;
+        if let Some(inode) = inode {
+            state.by_inode.insert(inode, Arc::downgrade(&file));
+        }
+        self.write(&state);
+        file
+    }
+
+    /// Keeps a file charged until the recovery ends, or longer if a client reports it.
+    pub(super) fn doubt(&self, file: Arc<UnlinkedFile>) {
+        let mut state = self.state.lock();
+        if state.deadline.is_some() {
+            state.doubtful.push(file);
+        }
+    }
+
+    /// The file that a client reports, charged once however many clients report it. What is not known here is charged, and
+    /// is no longer expected.
+    pub(super) fn report(&self, core: &Arc<Core>, shelf: &Arc<Shelf>, inode: u64, bytes: u64) -> Arc<UnlinkedFile> {
+        let mut state = self.state.lock();
+        if let Some(known) = state.by_inode.get(&inode).and_then(Weak::upgrade) {
+            return known;
+        }
+        let was_expected = state.expected.min(bytes);
+        state.expected -= was_expected;
+        state.bytes += bytes;
+        let file = Arc::new(UnlinkedFile { core: core.clone(), shelf: Some(shelf.clone()), inode: Some(inode), bytes });
+        state.by_inode.insert(inode, Arc::downgrade(&file));
+        shelf.charge_used(bytes);
+        core.space.release(was_expected);
+        self.write(&state);
+        file
+    }
+
+    fn remove(&self, inode: Option<u64>, bytes: u64) {
+        let mut state = self.state.lock();
+        state.bytes -= bytes;
+        if let Some(inode) = inode
+            && state.by_inode.get(&inode).is_some_and(|file| file.strong_count() == 0)
+        {
+            state.by_inode.remove(&inode);
+        }
+        self.write(&state);
+    }
+
+    fn write(&self, state: &State) {
+        if state.frozen {
+            return;
+        }
+        let Some(record) = &self.record else { return };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&(state.bytes + state.expected).to_le_bytes());
+        bytes[8..].copy_from_slice(&u64::from(state.leased).to_le_bytes());
+        if let Err(error) = record.write_all_at(&bytes, 0) {
+            tracing::debug!(%error, "cannot record which leases are handed out");
+        }
+    }
+}
