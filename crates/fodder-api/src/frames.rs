@@ -37,6 +37,7 @@
 //!  20 VIEW     16 offset u64  24 length u64  32 reader u64  40 object                           -> VIEW
 //!  21 VIEWED                                                                                   -> DONE
 //!  22 OPEN_OBJECT  16 reader u64  24 object                                                    -> LEASE, or ITEM ...
+//!  23 RENEW    16 check u8  17 objects ... (at most 64), with a descriptor for each           -> RENEWED
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
@@ -62,6 +63,7 @@
 //!  11 COMING
 //!  12 TOLD     16 a PeerReply of peer.proto
 //!  13 VIEW
+//!  14 RENEWED  16 for each object: lease u64 (0: not counted), status u8 (0: not checked, 1: good, 2: evicted, 3: corrupt)
 //! ```
 //!
 //! Requests 15 to 19 are what nodes of a cluster say to each other, from version 4 on, TELL from version 5 on. Where the cluster has a token, each
@@ -94,6 +96,12 @@
 //! moment. What was read from it is right if a VIEWED behind it, on the same connection, is answered with DONE; `Stale`
 //! means that it may not be. Only the last VIEW of a connection can be asked about, and only once.
 //!
+//! A RENEW (from version 9 on, over the Unix socket) reports leased files that the client has open and that the node does not
+//! know of, because it was restarted or the connection was lost. The node believes the descriptor and not the object: a file that
+//! it still has for the object is pinned as a lease is; another one is counted against the quota if it looks like a sealed file
+//! of a tier. With `check` it compares the file with its checksums first; a corrupt one is dropped from the cache. Leases of a
+//! RENEW are returned like any other.
+//!
 //! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
 
 mod batch;
@@ -106,17 +114,17 @@ pub use batch::{Batch, BatchItem, Room};
 pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
     BadFrame, BatchHead, EntriesHead, Entry, Flags, Give, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, LinkInfo,
-    MetHead, ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, PartHead, ReplyHead, Request, RequestHead,
-    RunningChecksum, TargetRef, checksum,
+    MetHead, ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, PartHead, RenewStatus, Renewed, ReplyHead,
+    Request, RequestHead, RunningChecksum, TargetRef, checksum,
 };
-pub use lease::{Lease, LeaseCache, Leased};
+pub use lease::{Lease, LeaseCache, LeaseStatus, Leased};
 pub use socket::{Socket, ask_on_signal};
 
 /// The first bytes of every connection, from both sides.
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 8);
+pub const VERSIONS: (u16, u16) = (2, 9);
 
 /// The first version in which nodes give each other bytes.
 pub const GIVES_SINCE: u16 = 4;
@@ -135,6 +143,9 @@ pub const VIEWS_SINCE: u16 = 5;
 
 /// The first version that answers with a file or with bytes, whichever there is.
 pub const OPENS_SINCE: u16 = 6;
+
+/// The first version in which clients report the leases that they hold.
+pub const RENEWS_SINCE: u16 = 9;
 
 /// The first version that tells which entries of a directory are symbolic links.
 pub const LINKS_SINCE: u16 = 3;

@@ -1,7 +1,7 @@
 //! The framed door: a thread for each connection with blocking I/O, so that a warm item never changes thread.
 //!
 //! `connection` speaks the protocol over a `line` and has an `inbox`, `job` gives jobs their batches, `give` other nodes their bytes, `tell`
-//! answers them in words, `output` is what is about to be sent, `lease` the cache files a client holds, `view` those it is shown.
+//! answers them in words, `output` is what is about to be sent, `lease` the cache files a client holds, `renew` those it reports, `view` those it is shown.
 
 mod connection;
 mod give;
@@ -11,6 +11,7 @@ mod lease;
 mod line;
 mod object;
 mod output;
+mod renew;
 mod tell;
 mod view;
 
@@ -58,6 +59,7 @@ pub(crate) struct Door {
 impl Door {
     /// A door without connections. Needs a tokio runtime around it.
     pub(crate) fn new(engine: Arc<Engine>, info: Arc<NodeInfo>, stall: Duration) -> Arc<Self> {
+        engine.begin_lease_recovery();
         Arc::new(Self {
             engine,
             info,
@@ -95,6 +97,7 @@ impl Door {
 
     /// Lets each connection finish its request and take no other.
     pub(crate) fn drain(&self) {
+        self.engine.keep_lease_record();
         self.draining.store(true, Ordering::SeqCst);
         self.threads.close();
         for socket in self.sockets.lock().values() {
@@ -104,6 +107,7 @@ impl Door {
 
     /// Ends what is left.
     pub(crate) fn close(&self) {
+        self.engine.keep_lease_record();
         self.draining.store(true, Ordering::SeqCst);
         self.closed.cancel();
         self.threads.close();

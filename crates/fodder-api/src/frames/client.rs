@@ -2,6 +2,7 @@
 
 mod line;
 mod object;
+mod renew;
 
 pub use object::Entries;
 
@@ -312,6 +313,14 @@ impl FrameClient {
 
     /// Sends a request, and with it the leases that nobody here uses any more. Its number.
     fn send(&mut self, request: Request<'_>, handle: u32) -> Result<u32> {
+        let number = self.encode(request, handle)?;
+        let sent = self.line.send(&self.out);
+        sent.map_err(|error| self.broken_by(lost(error)))?;
+        Ok(number)
+    }
+
+    /// Makes what is sent next a request, and before it the leases that nobody here uses any more. Its number.
+    fn encode(&mut self, request: Request<'_>, handle: u32) -> Result<u32> {
         if self.broken {
             let address = self.line.address();
             return Err(Error::Unavailable(format!("the connection to the node at {address} was lost: connect again")));
@@ -319,8 +328,6 @@ impl FrameClient {
         self.begin();
         self.request = next_number(self.request);
         request.encode(self.request, handle, &mut self.out);
-        let sent = self.line.send(&self.out);
-        sent.map_err(|error| self.broken_by(lost(error)))?;
         Ok(self.request)
     }
 
@@ -397,7 +404,15 @@ impl FrameClient {
 
     fn broken_by(&mut self, error: Error) -> Error {
         self.broken = true;
+        self.returns.end();
         error
+    }
+}
+
+impl Drop for FrameClient {
+    fn drop(&mut self) {
+        // The node takes the leases of a connection that ends for returned.
+        self.returns.end();
     }
 }
 

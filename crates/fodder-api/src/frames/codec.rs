@@ -9,7 +9,7 @@ pub(super) use request::{pack, pack_objects};
 pub use {
     give::{Give, MetHead, PartHead, RunningChecksum, checksum},
     object::{EntriesHead, Entry, LinkInfo, ObjectId, ObjectInfo},
-    reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, ReplyHead},
+    reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, RenewStatus, Renewed, ReplyHead},
     request::{Ids, ObjectIds, Request, RequestHead, TargetRef},
 };
 

@@ -3,31 +3,97 @@
 //! A lease is given back when its last user drops it; the node learns of it with the next request, or by
 //! [`FrameClient::give_back`]. What must not be here: sockets.
 
-use super::{FrameClient, LeaseHead};
+use super::{FrameClient, LeaseHead, RenewStatus};
 use crate::{Result, Source};
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
     io,
     os::unix::fs::FileExt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-/// Numbers of leases that nobody here uses any more.
+/// Numbers of leases that nobody here uses any more, for the connection that has them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Returns(Arc<Mutex<Vec<u64>>>);
+pub(super) struct Returns(Arc<Connection>);
+
+#[derive(Debug, Default)]
+struct Connection {
+    numbers: Mutex<Vec<u64>>,
+    /// The node has forgotten its leases, or will when it notices.
+    ended: AtomicBool,
+}
 
 impl Returns {
     pub(super) fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.numbers())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.numbers().is_empty()
+    }
+
+    pub(super) fn end(&self) {
+        self.0.ended.store(true, Ordering::Relaxed);
     }
 
     fn push(&self, lease: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(lease);
+        if !self.0.ended.load(Ordering::Relaxed) {
+            self.numbers().push(lease);
+        }
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.0.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a leased file since the node last answered for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseStatus {
+    /// Every piece matched its checksum.
+    Verified,
+    /// The node was restarted since, or the connection was lost, and the file has not been compared again.
+    Unverified,
+    /// The node no longer has the file: the object was evicted.
+    Evicted,
+    /// The file does not match its checksums.
+    Corrupt,
+}
+
+impl From<RenewStatus> for LeaseStatus {
+    fn from(status: RenewStatus) -> Self {
+        match status {
+            RenewStatus::Unchecked => Self::Unverified,
+            RenewStatus::Good => Self::Verified,
+            RenewStatus::Evicted => Self::Evicted,
+            RenewStatus::Corrupt => Self::Corrupt,
+        }
+    }
+}
+
+/// Which connection has a lease, and as what.
+#[derive(Debug)]
+struct Registration {
+    number: u64,
+    returns: Returns,
+    status: LeaseStatus,
+}
+
+impl Registration {
+    fn is_lost(&self) -> bool {
+        self.returns.0.ended.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.number != 0 {
+            self.returns.push(self.number);
+        }
     }
 }
 
@@ -36,13 +102,37 @@ impl Returns {
 pub struct Lease {
     file: File,
     size: u64,
-    number: u64,
-    returns: Returns,
+    registration: Mutex<Registration>,
 }
 
 impl Lease {
     pub(super) fn new(file: File, size: u64, number: u64, returns: Returns) -> Self {
-        Self { file, size, number, returns }
+        let registration = Registration { number, returns, status: LeaseStatus::Verified };
+        Self { file, size, registration: Mutex::new(registration) }
+    }
+
+    /// The lease is another connection's from now on; number 0 if the node does not count it.
+    pub(super) fn register(&self, number: u64, returns: Returns, status: LeaseStatus) {
+        *self.registration() = Registration { number, returns, status };
+    }
+
+    /// Whether the node knows of the lease. If not, [`FrameClient::renew_leases`] reports it.
+    pub fn is_registered(&self) -> bool {
+        !self.registration().is_lost()
+    }
+
+    /// What is known of the file. A file whose connection was lost is not verified: the node may have been restarted since,
+    /// and bits may have flipped meanwhile.
+    pub fn status(&self) -> LeaseStatus {
+        let registration = self.registration();
+        match registration.status {
+            LeaseStatus::Verified if registration.is_lost() => LeaseStatus::Unverified,
+            status => status,
+        }
+    }
+
+    fn registration(&self) -> MutexGuard<'_, Registration> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file, exactly the object's bytes.
@@ -53,12 +143,6 @@ impl Lease {
     /// Bytes of the object.
     pub fn size(&self) -> u64 {
         self.size
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.returns.push(self.number);
     }
 }
 

@@ -121,6 +121,17 @@ impl Socket {
         }
     }
 
+    /// Whether the other side has ended the connection, or sent something. Never waits.
+    pub fn has_ended(&self) -> bool {
+        let fd = match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        };
+        let mut byte = [0_u8; 1];
+        let peeked = rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        !matches!(peeked, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR))
+    }
+
     /// Receives some bytes and the file descriptors that came with them, which are closed on exec.
     pub fn receive_with(&mut self, buffer: &mut [u8], descriptors: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
         let Self::Unix(stream) = self else { return self.receive(buffer) };

@@ -75,7 +75,7 @@ pub(super) struct Connection {
     /// Who the other side is, if it is a node.
     pub(super) acquaintance: Acquaintance,
     /// What was received of requests that are not due yet.
-    inbox: Inbox,
+    pub(super) inbox: Inbox,
     /// The body of the request, used again.
     body: Vec<u8>,
     /// The items of the answer, used again.
@@ -159,7 +159,7 @@ impl Connection {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     self.output.shrink();
                     self.inbox.shrink();
-                    (self.body, self.list, self.shown) = Default::default();
+                    (self.body, self.list) = Default::default();
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -250,6 +250,9 @@ impl Connection {
                 self.view(head.request, dataset, &place, range, reader)
             }),
             Request::Viewed => self.viewed(head.request),
+            Request::Renew { objects, check } => {
+                self.opened(&head).and_then(|open| self.renew(head.request, &open.0, objects, check))
+            }
             Request::Describe { object } => {
                 self.opened(&head).and_then(|open| self.describe(head.request, &open.0, object))
             }

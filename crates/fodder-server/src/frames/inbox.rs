@@ -1,7 +1,8 @@
 //! What was received and is not yet wanted: requests are short, and several of them come in one go. Knows no frames.
 
 use super::Line;
-use std::io;
+use fodder_api::frames::MAX_LEASES;
+use std::{collections::VecDeque, fs::File, io, os::fd::OwnedFd};
 
 /// Bytes that are received at once where fewer are wanted.
 const INBOX_BYTES: usize = 4 << 10;
@@ -13,6 +14,8 @@ pub(super) struct Inbox {
     buffer: Vec<u8>,
     taken: usize,
     filled: usize,
+    /// Files that came with the bytes; few, or the connection ends.
+    descriptors: VecDeque<OwnedFd>,
 }
 
 impl Inbox {
@@ -20,11 +23,13 @@ impl Inbox {
     pub(super) fn take(&mut self, line: &mut Line, into: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.filled {
             if into.len() >= INBOX_BYTES {
-                return line.receive(into);
+                return self.receive(line, into);
             }
-            self.buffer.resize(INBOX_BYTES, 0);
-            (self.taken, self.filled) = (0, 0);
-            self.filled = line.receive(&mut self.buffer)?;
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.resize(INBOX_BYTES, 0);
+            let received = self.receive(line, &mut buffer);
+            (self.buffer, self.taken, self.filled) = (buffer, 0, 0);
+            self.filled = received?;
         }
         let count = into.len().min(self.filled - self.taken);
         into[..count].copy_from_slice(&self.buffer[self.taken..self.taken + count]);
@@ -32,9 +37,23 @@ impl Inbox {
         Ok(count)
     }
 
+    fn receive(&mut self, line: &mut Line, into: &mut [u8]) -> io::Result<usize> {
+        let received = line.receive_with(into, &mut self.descriptors)?;
+        if self.descriptors.len() > MAX_LEASES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more files than a request may bring"));
+        }
+        Ok(received)
+    }
+
+    /// Takes the next files that came with what was received: so many, or fewer if not all arrived.
+    pub(super) fn take_files(&mut self, count: usize) -> Vec<File> {
+        let count = count.min(self.descriptors.len());
+        self.descriptors.drain(..count).map(File::from).collect()
+    }
+
     /// Gives its memory back, if nothing waits in it.
     pub(super) fn shrink(&mut self) {
-        if self.taken == self.filled {
+        if self.taken == self.filled && self.descriptors.is_empty() {
             *self = Self::default();
         }
     }

@@ -6,7 +6,12 @@ use super::{
 };
 use crate::{place::Place, wire};
 use fodder_api::frames::{Flags, Kind, LeaseHead, NO_ITEM, ReplyHead};
-use fodder_core::{Dataset, Error, Result, engine::Source, id::ObjectSlot, tier::Lease};
+use fodder_core::{
+    Dataset, Error, Result,
+    engine::Source,
+    id::ObjectSlot,
+    tier::{HeldFile, Lease},
+};
 use futures::{StreamExt, stream};
 use std::{
     collections::{HashMap, HashSet},
@@ -17,6 +22,9 @@ use std::{
 
 /// Leases a connection may hold: each pins a file. How many descriptors all of them may cost the node is the tiers' to say.
 const MAX_HELD: usize = 65_536;
+
+/// Leases that a client may report on one connection: those of all the connections it had.
+const MAX_RENEWED: usize = 2 * MAX_HELD;
 
 /// Objects that are fetched at a time because a lease was asked for.
 const MAX_FETCHES: usize = 16;
@@ -50,6 +58,8 @@ struct Held {
 pub(super) struct Leases {
     by_number: HashMap<u64, Held>,
     by_object: HashMap<Key, u64>,
+    /// Leases of a node before this one, or of a lost connection, that the client reported.
+    renewed: HashMap<u64, (Arc<Dataset>, HeldFile)>,
     last: u64,
 }
 
@@ -59,6 +69,22 @@ impl Leases {
         if let Some(held) = self.by_number.remove(&number) {
             self.by_object.remove(&held.key);
         }
+        self.renewed.remove(&number);
+    }
+
+    /// Whether the client may report so many leases.
+    pub(super) fn has_room_for(&self, count: usize) -> Result<()> {
+        if self.renewed.len() + count > MAX_RENEWED {
+            return Err(Error::Full(format!("a connection may report {MAX_RENEWED} leases: give some back")));
+        }
+        Ok(())
+    }
+
+    /// Holds a file that the client reported. Requests for its object are answered with a lease of its own, which is verified.
+    pub(super) fn hold_renewed(&mut self, dataset: &Arc<Dataset>, held: HeldFile) -> u64 {
+        self.last += 1;
+        self.renewed.insert(self.last, (Arc::clone(dataset), held));
+        self.last
     }
 
     fn hold(&mut self, key: Key, dataset: &Arc<Dataset>, lease: Arc<Lease>) -> u64 {
@@ -111,7 +137,7 @@ impl Connection {
     }
 
     /// Whether files can be sent on this connection.
-    fn can_lease(&self) -> Result<()> {
+    pub(super) fn can_lease(&self) -> Result<()> {
         if self.socket.carries_descriptors() {
             return Ok(());
         }

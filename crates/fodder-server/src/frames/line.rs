@@ -4,12 +4,13 @@
 use fodder_api::frames::Socket;
 use rustls::ServerConnection;
 use std::{
+    collections::VecDeque,
     fmt,
     fs::File,
     io::{self, ErrorKind, IoSlice, Read, Write},
     net::Shutdown,
     ops::Range,
-    os::fd::BorrowedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -84,6 +85,14 @@ impl Line {
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive(buffer),
+            Self::Tls(sealed) => sealed.receive(buffer),
+        }
+    }
+
+    /// Receives some bytes, and the files that came with them; 0 is the end.
+    pub(super) fn receive_with(&mut self, buffer: &mut [u8], files: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.receive_with(buffer, files),
             Self::Tls(sealed) => sealed.receive(buffer),
         }
     }

@@ -8,7 +8,7 @@ use crate::{Address, Timeouts, frames::Socket, probe};
 use std::{
     collections::VecDeque,
     io::{self, ErrorKind, Read, Write},
-    os::fd::OwnedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     time::Instant,
 };
 
@@ -61,6 +61,16 @@ impl Line {
             }
         }
         Ok(())
+    }
+
+    /// Sends bytes with file descriptors. Not repeated if it times out: the connection is lost then.
+    pub(super) fn send_with(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.socket.send_with(bytes, descriptors, self.timeouts.progress)
+    }
+
+    /// Whether the other side has ended the connection, or sent something that was not asked for. Never waits.
+    pub(super) fn has_ended(&self) -> bool {
+        self.socket.has_ended()
     }
 
     /// Receives some bytes and the file descriptors that came with them; 0 is the end.

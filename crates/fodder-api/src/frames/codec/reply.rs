@@ -33,6 +33,8 @@ pub enum Kind {
     Told = 12,
     /// A cache file to read from.
     View = 13,
+    /// What became of leases that were reported.
+    Renewed = 14,
 }
 
 /// Flags of a reply.
@@ -109,6 +111,7 @@ impl ReplyHead {
             11 => Kind::Coming,
             12 => Kind::Told,
             13 => Kind::View,
+            14 => Kind::Renewed,
             _ => return bad("a reply that this version does not know"),
         };
         let least = match kind {
@@ -120,7 +123,7 @@ impl ReplyHead {
             Kind::Object => ObjectHead::BYTES,
             Kind::Part => PartHead::BYTES,
             Kind::Met => MetHead::BYTES,
-            Kind::Done | Kind::Error | Kind::Coming | Kind::Told | Kind::View => 0,
+            Kind::Done | Kind::Error | Kind::Coming | Kind::Told | Kind::View | Kind::Renewed => 0,
         };
         if (body_bytes as usize) < least || bytes[11] > 7 {
             return bad("a reply cut short");
@@ -309,5 +312,52 @@ impl ObjectHead {
     /// From what was received.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         Self { cached_bytes: u64::from_le_bytes(*bytes) }
+    }
+}
+
+/// What a node says of a file that was reported to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RenewStatus {
+    /// It was not compared with its checksums.
+    Unchecked = 0,
+    /// It matches its checksums.
+    Good = 1,
+    /// The node has another file for the object, or none.
+    Evicted = 2,
+    /// It does not match its checksums.
+    Corrupt = 3,
+}
+
+/// One answer in a RENEWED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewed {
+    /// The lease's number, to give it back with; 0: the node does not count the file.
+    pub lease: u64,
+    /// What is known of the file.
+    pub status: RenewStatus,
+}
+
+impl Renewed {
+    /// Bytes of it.
+    pub const BYTES: usize = 9;
+
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.lease.to_le_bytes());
+        bytes[8] = self.status as u8;
+        bytes
+    }
+
+    /// From what was received. A status that this version does not know is unchecked.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        let status = match bytes[8] {
+            1 => RenewStatus::Good,
+            2 => RenewStatus::Evicted,
+            3 => RenewStatus::Corrupt,
+            _ => RenewStatus::Unchecked,
+        };
+        Self { lease: u64_at(bytes, 0), status }
     }
 }

@@ -33,6 +33,7 @@ pub(super) const TELL: u8 = 19;
 pub(super) const VIEW: u8 = 20;
 pub(super) const VIEWED: u8 = 21;
 pub(super) const OPEN_OBJECT: u8 = 22;
+pub(super) const RENEW: u8 = 23;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=OPEN_OBJECT).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=RENEW).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -198,6 +199,13 @@ pub enum Request<'a> {
         length: u64,
         /// As for a read.
         reader: u64,
+    },
+    /// Reports leased files that the client has open, and whose descriptors come with the request.
+    Renew {
+        /// Whether to compare them with their checksums first.
+        check: bool,
+        /// The objects they are of.
+        objects: ObjectIds<'a>,
     },
     /// Asks whether what was read from the last file that was shown is right.
     Viewed,

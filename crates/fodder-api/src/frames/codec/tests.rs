@@ -60,6 +60,7 @@ proptest! {
             Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
             Request::OpenObject { object: ObjectId { slot: rank, key: [5; 16] }, reader: item },
             Request::Touch { objects },
+            Request::Renew { check: rank % 2 == 0, objects },
             Request::View {
                 object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() },
                 offset,
@@ -87,12 +88,12 @@ proptest! {
     #[test]
     fn heads_are_decoded_as_they_were_encoded(
         numbers in any::<[u64; 6]>(), label: u32, index: u32, request: u32, body in 56u32..MAX_REPLY_BYTES,
-        kind in 1u8..=12, source in 0i32..=9, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
+        kind in 1u8..=14, source in 0i32..=9, delivery in 0i32..=4, status in 0i32..=10, flags in any::<(bool, bool, bool)>(),
         snapshot: [u8; 16],
     ) {
         let [asked, served, size, lease, object_bytes, offset] = numbers;
         let kinds = [Kind::Opened, Kind::Done, Kind::Item, Kind::Lease, Kind::Error, Kind::Batch, Kind::Entries,
-            Kind::Object, Kind::Part, Kind::Met, Kind::Coming, Kind::Told];
+            Kind::Object, Kind::Part, Kind::Met, Kind::Coming, Kind::Told, Kind::View, Kind::Renewed];
         let head = ReplyHead {
             body_bytes: body,
             request,
@@ -107,6 +108,10 @@ proptest! {
         assert_eq!(ItemHead::decode(&item.encode()), item);
         let lease = LeaseHead { label, asked, served, lease, object_bytes, offset, length: size };
         assert_eq!(LeaseHead::decode(&lease.encode()), lease);
+        for status in [RenewStatus::Unchecked, RenewStatus::Good, RenewStatus::Evicted, RenewStatus::Corrupt] {
+            let renewed = Renewed { lease: size, status };
+            assert_eq!(Renewed::decode(&renewed.encode()), renewed);
+        }
         let batch = BatchHead { items: index };
         assert_eq!(BatchHead::decode(&batch.encode()), batch);
         let part = PartHead { crc: label, offset, end: size, object_bytes };

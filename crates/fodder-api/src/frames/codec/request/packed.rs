@@ -1,7 +1,6 @@
 //! Lists in a request, as they lie in it.
 
 use super::super::{ObjectId, Result, bad, u64_at};
-use crate::frames::MAX_TOUCHED;
 
 /// Packed ids, as they came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +40,7 @@ impl<'a> Ids<'a> {
 pub struct ObjectIds<'a>(pub(super) &'a [u8]);
 
 impl<'a> ObjectIds<'a> {
-    pub(super) fn decode(body: &'a [u8]) -> Result<Self> {
-        let most = MAX_TOUCHED;
+    pub(super) fn decode(body: &'a [u8], most: usize) -> Result<Self> {
         if !body.len().is_multiple_of(ObjectId::BYTES) || body.len() / ObjectId::BYTES > most {
             return bad(format!(
                 "{} bytes of objects, and {most} of {} bytes are allowed",
@@ -51,6 +49,16 @@ impl<'a> ObjectIds<'a> {
             ));
         }
         Ok(Self(body))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len() / ObjectId::BYTES
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// In the order sent.

@@ -4,7 +4,10 @@ use super::{
     super::{bad, u32_at, u64_at},
     *,
 };
-use crate::{MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES, frames::MAX_LEASES};
+use crate::{
+    MAX_ACKNOWLEDGED, MAX_IDS, MAX_PATH_BYTES,
+    frames::{MAX_LEASES, MAX_TOUCHED},
+};
 use fodder_policy::job::JobId;
 
 /// A path or a name: text of a bounded length.
@@ -89,7 +92,11 @@ impl<'a> Request<'a> {
                 Self::OpenObject { object: object(id)?, reader: u64_at(reader, 0) }
             }
             DESCRIBE => Self::Describe { object: object(body)? },
-            TOUCH => Self::Touch { objects: ObjectIds::decode(body)? },
+            TOUCH => Self::Touch { objects: ObjectIds::decode(body, MAX_TOUCHED)? },
+            RENEW => {
+                let Some((check @ (0 | 1), objects)) = body.split_first() else { return bad("a renewal cut short") };
+                Self::Renew { check: *check == 1, objects: ObjectIds::decode(objects, MAX_LEASES)? }
+            }
             VIEW => {
                 let Some((head, id)) = body.split_at_checked(24) else { return bad("a view cut short") };
                 let (offset, length, reader) = (u64_at(head, 0), u64_at(head, 8), u64_at(head, 16));
@@ -204,6 +211,11 @@ impl<'a> Request<'a> {
             Self::Touch { objects } => {
                 out.extend_from_slice(objects.0);
                 TOUCH
+            }
+            Self::Renew { check, objects } => {
+                out.push(u8::from(*check));
+                out.extend_from_slice(objects.0);
+                RENEW
             }
             Self::Give(give) => {
                 give.encode(out);
