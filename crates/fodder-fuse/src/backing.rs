@@ -4,7 +4,7 @@
 //! files from open to open, so that an object that was opened once is opened again without asking anybody.
 
 use crate::sharded::Sharded;
-use fodder_api::frames::Lease;
+use fodder_api::frames::{Lease, LeaseStatus};
 use rustc_hash::FxHashMap;
 use std::{
     collections::hash_map::Entry,
@@ -33,6 +33,8 @@ pub(crate) trait Registrar: Send + Sync + std::fmt::Debug {
     fn register(&self, file: &File) -> io::Result<u32>;
     /// The number is no longer used.
     fn release(&self, id: u32);
+    /// What the kernel has kept of an inode's bytes is wrong.
+    fn invalidate(&self, _ino: u64) {}
 }
 
 /// Where a whole object's bytes are.
@@ -75,6 +77,19 @@ impl Backing {
                 None
             }
         })
+    }
+
+    /// The lease, if the file is the node's.
+    pub(crate) fn lease(&self) -> Option<&Arc<Lease>> {
+        match &self.content {
+            Content::Leased(lease) => Some(lease),
+            Content::Own(_) => None,
+        }
+    }
+
+    /// Whether its bytes are known to be right.
+    pub(crate) fn status(&self) -> LeaseStatus {
+        self.lease().map_or(LeaseStatus::Verified, |lease| lease.status())
     }
 
     fn is_unlinked(&self) -> bool {
@@ -135,11 +150,23 @@ impl Pool {
         let backing = Arc::new(self.backing(content, None));
         let mut kept = self.kept.lock(ino);
         match kept.entry(ino) {
-            Entry::Occupied(kept) => return Arc::clone(kept.get()),
+            Entry::Occupied(kept) if kept.get().status() == LeaseStatus::Verified => return Arc::clone(kept.get()),
+            Entry::Occupied(mut kept) => drop(kept.insert(Arc::clone(&backing))),
             Entry::Vacant(place) if self.one_more() => drop(place.insert(Arc::clone(&backing))),
             Entry::Vacant(_) => {}
         }
         backing
+    }
+
+    /// Forgets the file of an inode if it is damaged or evicted.
+    pub(crate) fn drop_invalid(&self, ino: u64) {
+        let mut kept = self.kept.lock(ino);
+        let invalid = |backing: &Arc<Backing>| matches!(backing.status(), LeaseStatus::Corrupt | LeaseStatus::Evicted);
+        let dropped = if kept.get(&ino).is_some_and(invalid) { kept.remove(&ino) } else { None };
+        drop(kept);
+        if dropped.is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether one more file may be kept; it is counted then.

@@ -8,6 +8,7 @@ mod attribute;
 mod listing;
 mod open;
 mod rest;
+mod verify;
 
 pub(crate) use attribute::{Attr, FileKind};
 pub(crate) use open::{FileRef, Opened};
@@ -79,6 +80,7 @@ pub(crate) struct FileSystem<N> {
     buffers: Arc<Buffers>,
     /// Where the numbers begin that tell the node which reads belong together: unlike any other mount's.
     first_reader: u64,
+    registrar: Arc<dyn Registrar>,
 }
 
 /// An open file whose reads are answered here.
@@ -111,7 +113,8 @@ impl<N: Node> FileSystem<N> {
     pub(crate) fn new(node: N, settings: Settings, registrar: Arc<dyn Registrar>) -> Self {
         Self {
             inodes: Table::new(settings.inodes),
-            pool: Pool::new(settings.files, registrar),
+            pool: Pool::new(settings.files, Arc::clone(&registrar)),
+            registrar,
             snapshots: Snapshots::default(),
             newest: Mutex::default(),
             tell_again: AtomicBool::new(false),

@@ -6,11 +6,11 @@
 
 use crate::{
     backing::Backing,
-    mode::State,
+    mode::{Mode, State},
     node::{Entry, Link},
     sharded::Sharded,
 };
-use fodder_api::frames::ObjectInfo;
+use fodder_api::frames::{LeaseStatus, ObjectInfo};
 use parking_lot::MutexGuard;
 use rustc_hash::FxHashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -178,11 +178,18 @@ impl Table {
     }
 }
 
+/// Whether open handles read a file that was found to be damaged, or could not be verified any more. The kernel reads one file
+/// for all handles of an inode; therefore the object has another inode for new handles.
+pub(crate) fn is_replaced(state: &State<Backing>) -> bool {
+    let invalid = |file: &Backing| matches!(file.status(), LeaseStatus::Corrupt | LeaseStatus::Evicted);
+    matches!(state.bound(), Some(Mode::Passthrough(file)) if invalid(file))
+}
+
 impl Inode {
     fn is(&self, found: Found<'_>) -> bool {
         match (&self.kind, found) {
             (Kind::Directory(path), Found::Directory(other)) => &**path == other,
-            (Kind::File(object, _), Found::Object(other)) => object.id.key == other.id.key,
+            (Kind::File(object, state), Found::Object(other)) => object.id.key == other.id.key && !is_replaced(state),
             (Kind::Link(path, link), Found::Link(other, to)) => &**path == other && link == to,
             _ => false,
         }

@@ -1,6 +1,8 @@
 //! What the mount asks of a node. `remote` asks a real one over frames.
 
+mod held;
 mod remote;
+mod renew;
 
 pub(crate) use remote::Remote;
 pub use remote::Revive;
@@ -8,8 +10,9 @@ pub use remote::Revive;
 use crate::backing::Content;
 use fodder_api::{
     Result, Source,
-    frames::{ObjectId, ObjectInfo},
+    frames::{Lease, ObjectId, ObjectInfo},
 };
+use std::sync::Arc;
 
 /// The name of a snapshot.
 pub(crate) type SnapshotId = [u8; 16];
@@ -121,5 +124,18 @@ pub(crate) trait Node: Send + Sync + 'static {
     /// Which dataset of which node this is, if it can be named to other processes.
     fn identity(&self) -> Option<Identity> {
         None
+    }
+    /// Reports leases that the node does not know of, because it was restarted or a connection was lost. Objects with a leased
+    /// file that must not be opened again. A node that is away is not waited for.
+    fn renew_leases(&self) -> Vec<ObjectId> {
+        Vec::new()
+    }
+    /// Compares a leased file with its checksums; the lease has the result. A node that is away is not waited for.
+    fn verify_lease(&self, _object: ObjectId, _lease: &Arc<Lease>) -> Result<()> {
+        Ok(())
+    }
+    /// Whether the node did not answer when it was last asked.
+    fn is_away(&self) -> bool {
+        false
     }
 }

@@ -286,6 +286,7 @@ fn watch<N: Node>(fs: &FileSystem<N>, device: &Device, stop: &Stop) {
                 changes.entries.iter().for_each(|(parent, name)| device.expire(*parent, name));
                 changes.directories.iter().for_each(|ino| device.forget_listing(*ino));
             }
+            fs.renew_leases();
             fs.tell_touched();
             fs.tidy().iter().for_each(|(parent, name)| device.forget(*parent, name));
             let (inodes, handles, files) = fs.counts();

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     backing::Backing,
     error::Errno,
-    inode::Kind,
+    inode::{Kind, is_replaced},
     mode::{Mode, Policy},
     node::{Node, Part, SMALL_BYTES},
 };
@@ -72,7 +72,13 @@ pub(crate) type Reply<'a> = &'a mut dyn FnMut(Result<&[u8]>);
 impl<N: Node> FileSystem<N> {
     /// Opens a file whose bytes are at hand.
     pub(crate) fn try_open(&self, ino: u64) -> Option<Result<Opened>> {
-        let kept = self.pool.get(ino);
+        self.open_kept(ino, false)
+    }
+
+    /// Opens a file whose bytes are at hand. A file that other handles of the inode read must be used in any case; with
+    /// `unverified` also if the node could not verify it.
+    fn open_kept(&self, ino: u64, unverified: bool) -> Option<Result<Opened>> {
+        let kept = self.pool.get(ino).filter(|file| self.is_usable(file));
         // The kernel is asked before the lock is taken.
         let passable = self.passable(kept.as_ref());
         let mut inodes = self.inodes.lock(ino);
@@ -81,8 +87,15 @@ impl<N: Node> FileSystem<N> {
             Some(Kind::Directory(_)) => return Some(Err(Errno::IsDirectory)),
             Some(Kind::Link(..)) => return Some(Err(Errno::Invalid)),
             Some(Kind::File(object, state)) => {
-                let passed = matches!(state.bound(), Some(Mode::Passthrough(_)));
-                if !passed && kept.is_none() {
+                if is_replaced(state) {
+                    // The kernel looks the name up again, and finds another inode.
+                    return Some(Err(Errno::Stale));
+                }
+                let bound = match state.bound() {
+                    Some(Mode::Passthrough(file)) => Some(unverified || self.is_usable(file)),
+                    _ => None,
+                };
+                if bound == Some(false) || bound.is_none() && kept.is_none() {
                     return None;
                 }
                 (*object, state.open(self.settings.policy, passable))
@@ -101,6 +114,10 @@ impl<N: Node> FileSystem<N> {
             return opened;
         }
         let object = self.object(ino)?;
+        self.verify(ino, object);
+        if let Some(opened) = self.open_kept(ino, true) {
+            return opened;
+        }
         let whole = self.whole(ino, object)?;
         self.open_as(ino, object, whole)
     }
@@ -344,7 +361,8 @@ impl<N: Node> FileSystem<N> {
     /// What a read is of, and where its bytes are.
     fn reading(&self, file: FileRef) -> Result<Reading> {
         let Some(handle) = file.handle else {
-            return Ok(Reading { object: self.object(file.ino)?, whole: self.pool.get(file.ino), open: None });
+            let whole = self.pool.get(file.ino).filter(|whole| self.is_usable(whole));
+            return Ok(Reading { object: self.object(file.ino)?, whole, open: None });
         };
         if handle == PASSED {
             return self.passed(file.ino);

@@ -57,7 +57,7 @@ impl Device {
         self.entry(parent, name, 0);
     }
 
-    /// The kernel forgets what it kept of a directory's listing.
+    /// The kernel forgets what it kept of a directory's listing, or of a file's bytes.
     pub(crate) fn forget_listing(&self, ino: u64) {
         let mut body = [0; 24];
         body[..8].copy_from_slice(&ino.to_ne_bytes());
@@ -132,6 +132,10 @@ impl Registrar for Device {
         #[allow(unsafe_code, reason = "rustix knows no call of the fuse device")]
         let id = unsafe { rustix::ioctl::ioctl(&self.0, OpenBacking(map)) };
         Ok(id?)
+    }
+
+    fn invalidate(&self, ino: u64) {
+        self.forget_listing(ino);
     }
 
     fn release(&self, id: u32) {

@@ -1,10 +1,12 @@
 //! A real node over frames: connections that are kept, made again when they are lost, and waited for when it is away.
 
-use super::{Description, Entry, From, Identity, Link as SymbolicLink, Newest, Node, Page, Part, SMALL_BYTES};
+use super::{
+    Description, Entry, From, Identity, Link as SymbolicLink, Newest, Node, Page, Part, SMALL_BYTES, held::HeldLeases,
+};
 use crate::{backing::Content, worker};
 use fodder_api::{
     Address, Error, Result, Timeouts,
-    frames::{Batch, Entries, FrameClient, LinkInfo, ObjectId},
+    frames::{Batch, Entries, FrameClient, Lease, Leased, LinkInfo, ObjectId},
 };
 use parking_lot::Mutex;
 use std::{
@@ -30,8 +32,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach a node that is away.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that are kept while nobody uses them.
-const MAX_IDLE: usize = 32;
+/// Connections that are kept while nobody uses them: as many as threads wait for the node, since the leases of a connection that
+/// ends must be reported again.
+const MAX_IDLE: usize = 64;
 
 /// Connections that keep their memory: the last one back is the first one taken, so that those below are used only when
 /// many ask at once.
@@ -50,9 +53,16 @@ pub(crate) struct Remote {
     /// How long a request waits for a node that is away or hangs.
     patience: Duration,
     reviver: Arc<Reviver>,
-    idle: Mutex<Vec<Link>>,
+    pub(super) idle: Mutex<Vec<Link>>,
     /// Whether the last thing that was logged is that it is away.
     away: Mutex<bool>,
+    pub(super) held: HeldLeases,
+    /// A connection has ended since leases were last reported.
+    pub(super) lost: Arc<AtomicBool>,
+    /// Leases were reported, and not all of them are verified.
+    pub(super) unverified: AtomicBool,
+    /// Objects whose leased files must not be opened again, until that is asked for.
+    pub(super) invalid: Mutex<Vec<ObjectId>>,
 }
 
 /// Starts the node again on a thread of its own, one attempt at a time: a request may have to give up before that has an
@@ -94,12 +104,19 @@ impl Drop for Attempt {
 }
 
 /// A connection with the dataset open.
-struct Link {
-    client: FrameClient,
-    handle: u32,
+pub(super) struct Link {
+    pub(super) client: FrameClient,
+    pub(super) handle: u32,
     batch: Batch,
     /// What was read from a cache file, used again.
     shown: Vec<u8>,
+    lost: Arc<AtomicBool>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.lost.store(true, Relaxed);
+    }
 }
 
 impl Link {
@@ -152,13 +169,17 @@ impl Remote {
             reviver: Reviver::new(revive),
             idle: Mutex::default(),
             away: Mutex::default(),
+            held: HeldLeases::default(),
+            lost: Arc::default(),
+            unverified: AtomicBool::new(false),
+            invalid: Mutex::default(),
         }
     }
 
     /// Asks on a connection; if it is lost on the way, again on another, until the node is back or `patience` is over since
     /// the request arrived. Connecting and a node that hangs are bounded by the same deadline; a node that is alive has
     /// [`ANSWER`] for its answer.
-    fn ask<T>(&self, patience: Duration, mut question: impl FnMut(&mut Link) -> Result<T>) -> Result<T> {
+    pub(super) fn ask<T>(&self, patience: Duration, mut question: impl FnMut(&mut Link) -> Result<T>) -> Result<T> {
         let deadline = worker::arrived() + patience;
         loop {
             let (mut link, kept) = match self.link(deadline) {
@@ -199,7 +220,8 @@ impl Remote {
         if std::mem::take(&mut *self.away.lock()) {
             tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");
         }
-        Ok((Link { client, handle, batch: Batch::new(), shown: Vec::new() }, false))
+        let lost = Arc::clone(&self.lost);
+        Ok((Link { client, handle, batch: Batch::new(), shown: Vec::new(), lost }, false))
     }
 
     fn keep(&self, mut link: Link) {
@@ -213,6 +235,11 @@ impl Remote {
         if let Some(below) = idle.len().checked_sub(MAX_READY + 1) {
             idle[below].give_memory_back();
         }
+    }
+
+    fn leased(&self, object: ObjectId, leased: Leased) -> Content {
+        self.held.add(object, &leased.lease);
+        Content::Leased(leased.lease)
     }
 
     /// A pause, and an attempt to have the node again; the error, when it is too late.
@@ -269,27 +296,28 @@ impl Node for Remote {
 
     fn lease(&self, object: ObjectId) -> Result<Option<Content>> {
         match self.ask(self.patience, |link| link.client.lease_object(link.handle, object)) {
-            Ok(leased) => Ok(Some(Content::Leased(leased.lease))),
+            Ok(leased) => Ok(Some(self.leased(object, leased))),
             Err(Error::Full(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     fn open(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<Option<Content>> {
-        self.ask(self.patience, |link| {
+        let leased = self.ask(self.patience, |link| {
             if !link.client.opens_objects() {
                 // A node of the version before.
                 return match link.client.lease_object(link.handle, object) {
                     Err(Error::Full(_)) => link.read(object, part, take).map(|()| None),
-                    leased => leased.map(|leased| Some(Content::Leased(leased.lease))),
+                    leased => leased.map(Some),
                 };
             }
             let leased = link.client.open_object(link.handle, object, part.reader, &mut link.batch)?;
             if leased.is_none() {
                 link.take_read(take)?;
             }
-            Ok(leased.map(|leased| Content::Leased(leased.lease)))
-        })
+            Ok(leased)
+        })?;
+        Ok(leased.map(|leased| self.leased(object, leased)))
     }
 
     fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()> {
@@ -334,6 +362,18 @@ impl Node for Remote {
 
     fn identity(&self) -> Option<Identity> {
         Some(Identity { address: self.address.to_string(), dataset: self.dataset.clone() })
+    }
+
+    fn renew_leases(&self) -> Vec<ObjectId> {
+        self.renew()
+    }
+
+    fn verify_lease(&self, object: ObjectId, lease: &Arc<Lease>) -> Result<()> {
+        self.verify_one(object, lease)
+    }
+
+    fn is_away(&self) -> bool {
+        *self.away.lock()
     }
 
     fn touch(&self, objects: &[ObjectId]) {

@@ -9,6 +9,7 @@ mod kill;
 mod life;
 mod link;
 mod mode;
+mod recover;
 mod soak;
 mod stall;
 mod tool;
