@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Messages that commands print as JSON.
-const PRINTED: [&str; 20] = [
+const PRINTED: [&str; 21] = [
     "StatusReply",
     "Addresses",
     "TierStatus",
@@ -17,6 +17,7 @@ const PRINTED: [&str; 20] = [
     "ObjectEntry",
     "ItemEntry",
     "EvictReply",
+    "EvictRemainder",
     "NodeEviction",
     "ReloadReply",
     "NodeReload",

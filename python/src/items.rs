@@ -128,3 +128,22 @@ pub(crate) fn warm<'py>(py: Python<'py>, progress: &v1::WarmProgress) -> PyResul
     said.set_item("problems", problems)?;
     Ok(said)
 }
+
+/// What an eviction freed, and what remains.
+pub(crate) fn evicted(py: Python<'_>, reply: v1::EvictReply) -> PyResult<Bound<'_, PyDict>> {
+    let (said, left) = (PyDict::new(py), reply.remainder.unwrap_or_default());
+    for (name, count) in [
+        ("bytes", reply.bytes),
+        ("pieces", reply.pieces),
+        ("leased_files", left.leased_files),
+        ("leased_bytes", left.leased_bytes),
+        ("staged_pieces", left.staged_pieces),
+        ("staged_bytes", left.staged_bytes),
+        ("fetching_pieces", left.fetching_pieces),
+        ("fetching_bytes", left.fetching_bytes),
+    ] {
+        said.set_item(name, count)?;
+    }
+    said.set_item("jobs", left.jobs)?;
+    Ok(said)
+}

@@ -117,8 +117,9 @@ impl Node {
         Ok((reply.snapshot, reply.items))
     }
 
-    fn evict(&self, py: Python<'_>, dataset: &str, prefix: &str) -> PyResult<u64> {
-        Ok(self.call(py, async |client| client.evict(dataset, prefix).await)?.bytes)
+    fn evict<'py>(&self, py: Python<'py>, dataset: &str, prefix: &str) -> PyResult<Bound<'py, PyDict>> {
+        let reply = self.call(py, async |client| client.evict(dataset, prefix).await)?;
+        crate::items::evicted(py, reply)
     }
 
     /// Labels and 1, sizes, names (if they are wanted) and classes of all items.

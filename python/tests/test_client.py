@@ -135,7 +135,7 @@ def test_warming_tells_how_far_it_is_and_stats_print_well(serve, data):
     assert "pets (files, minio)" in repr(stats) and "<table>" in stats._repr_html_()
     pets[0]
     assert pets.stats().hits >= 1
-    assert pets.evict() > 0
+    assert pets.evict().bytes > 0
     with pytest.raises(AttributeError, match="bytes_served"):
         _ = stats.nothing
 

@@ -6,6 +6,7 @@ mod convoy;
 mod dataset;
 mod demand;
 mod disk;
+mod evict;
 mod fetch;
 mod flight;
 mod guess;
@@ -38,7 +39,9 @@ pub use dataset::Dataset;
 pub use fodder_policy::advise::{Advice, Limit, Row as AdviceRow};
 pub use fodder_policy::readahead::{Pattern, ReaderId};
 pub use meter::Reader;
-pub use stats::{DatasetStats, DatasetStatus, EngineStatus, EvictReport, Residence, TierStatus, VerifyReport};
+pub use stats::{
+    DatasetStats, DatasetStatus, EngineStatus, EvictRemainder, EvictReport, Residence, TierStatus, VerifyReport,
+};
 pub use view::View;
 
 use crate::{

@@ -13,8 +13,9 @@ of a framework is imported until the module for it is.
 
 from fodder import errors
 from fodder._client import Client, Dataset, connect, open
+from fodder._eviction import Eviction
 from fodder._fodder import Batch, __version__
 from fodder._stats import Stats
 from fodder.errors import FodderError
 
-__all__ = ["Batch", "Client", "Dataset", "FodderError", "Stats", "__version__", "connect", "errors", "open"]
+__all__ = ["Batch", "Client", "Dataset", "Eviction", "FodderError", "Stats", "__version__", "connect", "errors", "open"]

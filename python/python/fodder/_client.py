@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 from fodder import _program, errors
+from fodder._eviction import Eviction
 from fodder._fodder import Batch, Node
 from fodder._stats import Stats
 
@@ -309,9 +310,13 @@ class Dataset(Sequence[bytes]):
         snapshot, items = self.client._node.refresh(self.name)
         return Dataset(self.client, self.name, snapshot, items)
 
-    def evict(self, prefix: str = "") -> int:
-        """Drops what is cached of the objects whose path begins with `prefix`: bytes that were freed."""
-        return self.client._node.evict(self.name, prefix)
+    def evict(self, prefix: str = "") -> Eviction:
+        """Drops what is cached of the objects whose path begins with `prefix`: what that freed, and what it did not.
+
+        Files that a mount or another process has open keep their space until they are closed, and an open
+        `fodder.torch.Loader` fetches its plan again with its next batch: the result's `remaining` says so.
+        """
+        return Eviction(**self.client._node.evict(self.name, prefix))
 
     def stats(self) -> Stats:
         """How the dataset stands: what is cached, how well it hits."""

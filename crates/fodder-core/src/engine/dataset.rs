@@ -300,8 +300,10 @@ impl Dataset {
         });
     }
 
-    /// Drops what is cached of the objects whose path begins with `prefix`.
+    /// Drops what is cached of the objects whose path begins with `prefix`. Prefetching pauses until a job requests its next
+    /// batch; otherwise an idle loader would fetch its plan again at once.
     pub async fn evict(self: &Arc<Self>, prefix: &str) -> Result<EvictReport> {
+        self.prefetcher.pause();
         self.wait_for_writes().await;
         let (dataset, prefix) = (Arc::clone(self), prefix.to_owned());
         self.shared.reads.run(move || dataset.evict_now(&prefix)).await
@@ -319,6 +321,7 @@ impl Dataset {
             Some(Child::Directory) if path.is_empty() => self.evict("").await,
             Some(Child::Directory) => self.evict(&format!("{path}/")).await,
             Some(Child::Object(object)) => {
+                self.prefetcher.pause();
                 self.wait_for_writes().await;
                 let dataset = Arc::clone(self);
                 self.shared.reads.run(move || dataset.evict_object(object)).await
@@ -330,25 +333,33 @@ impl Dataset {
         }
     }
 
-    fn evict_object(&self, object: ObjectSlot) -> EvictReport {
-        let before = self.cached_bytes();
-        let pieces = self.stocks.iter().map(|(_, stock)| stock.evict_object(object)).sum::<u64>();
-        EvictReport { pieces, bytes: before.saturating_sub(self.cached_bytes()) }
+    fn evict_object(self: &Arc<Self>, object: ObjectSlot) -> EvictReport {
+        let mut report = EvictReport::default();
+        self.evict_counted(object, &mut report);
+        report.remainder = self.evict_remainder();
+        report
     }
 
-    fn evict_now(&self, prefix: &str) -> EvictReport {
-        let before = self.cached_bytes();
+    /// Counted object by object: readers may fill the cache again meanwhile.
+    fn evict_counted(&self, object: ObjectSlot, report: &mut EvictReport) {
+        for (_, stock) in &self.stocks {
+            let before = stock.used_bytes();
+            report.pieces += stock.evict_object(object);
+            report.bytes += before.saturating_sub(stock.used_bytes());
+        }
+    }
+
+    fn evict_now(self: &Arc<Self>, prefix: &str) -> EvictReport {
         let objects = self.objects();
         let mut report = EvictReport::default();
         // All versions, also those that the newest snapshot does not have: their bytes are cached all the same.
         for object in (0..objects.len()).map(ObjectSlot) {
-            let holding = self.stocks.iter().filter(|(_, stock)| stock.shelf.has_file(object));
-            let holding: Vec<_> = holding.map(|(_, stock)| stock).collect();
-            if !holding.is_empty() && objects.path(object).starts_with(prefix) {
-                report.pieces += holding.iter().map(|stock| stock.evict_object(object)).sum::<u64>();
+            let is_cached = self.stocks.iter().any(|(_, stock)| stock.shelf.has_file(object));
+            if is_cached && objects.path(object).starts_with(prefix) {
+                self.evict_counted(object, &mut report);
             }
         }
-        report.bytes = before.saturating_sub(self.cached_bytes());
+        report.remainder = self.evict_remainder();
         report
     }
 

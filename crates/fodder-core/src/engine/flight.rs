@@ -325,6 +325,11 @@ impl Flights {
         flights.any(|flight| flight.object == object && flight.published() > 0)
     }
 
+    /// The pieces that are on their way, also those that have arrived and were not written yet.
+    pub(super) fn pieces(&self) -> Vec<PieceId> {
+        self.table.lock().pieces.keys().copied().collect()
+    }
+
     /// How a piece stands that is not on a shelf.
     pub(super) fn course(&self, piece: PieceId) -> Course {
         match self.table.lock().pieces.get(&piece) {

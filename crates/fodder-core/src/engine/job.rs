@@ -207,6 +207,7 @@ impl Jobs<'_> {
                 break begun;
             }
         };
+        self.dataset.prefetcher.resume();
         self.dataset.jobs.progress.notify_waiters();
         // Scores and embeddings take effect when an epoch ends.
         self.dataset.jobs.embeddings.lock().fall_due();
@@ -264,6 +265,7 @@ impl Jobs<'_> {
             }
         })?;
         if answer.is_ok() {
+            self.dataset.prefetcher.resume();
             self.dataset.jobs.progress.notify_waiters();
         }
         Ok(answer)

@@ -70,6 +70,13 @@ impl Staging {
         true
     }
 
+    /// How many pieces are here, and their bytes.
+    pub(super) fn ready(&self) -> (u64, u64) {
+        let area = self.area.lock();
+        let ready = area.pieces.values().filter(|staged| staged.landing.is_some());
+        ready.fold((0, 0), |(pieces, bytes), staged| (pieces + 1, bytes + staged.bytes))
+    }
+
     /// Whether a piece is here or on its way here.
     pub(super) fn has(&self, piece: u32) -> bool {
         self.area.lock().pieces.contains_key(&piece)

@@ -226,12 +226,33 @@ pub struct Residence {
 }
 
 /// What an eviction by hand did.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct EvictReport {
     /// Pieces that left.
     pub pieces: u64,
     /// Bytes on disk that were freed.
     pub bytes: u64,
+    /// What still occupies space, or will soon.
+    pub remainder: EvictRemainder,
+}
+
+/// What an eviction could not free, by reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct EvictRemainder {
+    /// Evicted files that other processes have open by a lease. Their space is freed when the leases are returned.
+    pub leased_files: u64,
+    /// Bytes on disk of those files.
+    pub leased_bytes: u64,
+    /// Pieces that are staged in memory for jobs. They are released when the jobs have read them or leave.
+    pub staged_pieces: u64,
+    /// Bytes of memory of those pieces.
+    pub staged_bytes: u64,
+    /// Pieces that are being fetched: they are cached when they arrive.
+    pub fetching_pieces: u64,
+    /// Bytes of those pieces.
+    pub fetching_bytes: u64,
+    /// Jobs that are open on the dataset. Each fetches its planned items again when it requests its next batch.
+    pub jobs: Vec<String>,
 }
 
 /// What re-reading the cache found.

@@ -80,6 +80,9 @@ pub struct Shelf {
     lost: Mutex<Vec<PieceId>>,
     /// By slot: files that other processes are shown.
     shown: Mutex<FxHashMap<u32, Weak<Shown>>>,
+    /// Unlinked files that are still leased, and their bytes, which are part of `used`.
+    leased_files: AtomicU64,
+    leased_bytes: AtomicU64,
     /// Held shared by whoever changes files, so that closing waits for them.
     changing: RwLock<()>,
     closed: AtomicBool,

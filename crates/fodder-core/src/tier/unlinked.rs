@@ -32,12 +32,24 @@ pub(super) struct UnlinkedFile {
     bytes: u64,
 }
 
+impl UnlinkedFile {
+    fn new(core: &Arc<Core>, shelf: Option<Arc<Shelf>>, inode: Option<u64>, bytes: u64) -> Arc<Self> {
+        if let Some(shelf) = &shelf {
+            shelf.unlinked_added(bytes);
+        }
+        Arc::new(Self { core: core.clone(), shelf, inode, bytes })
+    }
+}
+
 impl Drop for UnlinkedFile {
     fn drop(&mut self) {
         self.core.unlinked.remove(self.inode, self.bytes);
         self.core.space.inode_freed();
         match &self.shelf {
-            Some(shelf) => shelf.release(self.bytes),
+            Some(shelf) => {
+                shelf.unlinked_removed(self.bytes);
+                shelf.release(self.bytes);
+            }
             None => self.core.space.release(self.bytes),
         }
     }
@@ -155,7 +167,7 @@ impl Unlinked {
         inode: Option<u64>,
         bytes: u64,
     ) -> Arc<UnlinkedFile> {
-        let file = Arc::new(UnlinkedFile { core: core.clone(), shelf, inode, bytes });
+        let file = UnlinkedFile::new(core, shelf, inode, bytes);
         let mut state = self.state.lock();
         state.bytes += bytes;
         if let Some(inode) = inode {
@@ -183,7 +195,7 @@ impl Unlinked {
         let was_expected = state.expected.min(bytes);
         state.expected -= was_expected;
         state.bytes += bytes;
-        let file = Arc::new(UnlinkedFile { core: core.clone(), shelf: Some(shelf.clone()), inode: Some(inode), bytes });
+        let file = UnlinkedFile::new(core, Some(shelf.clone()), Some(inode), bytes);
         state.by_inode.insert(inode, Arc::downgrade(&file));
         shelf.charge_used(bytes);
         core.space.release(was_expected);

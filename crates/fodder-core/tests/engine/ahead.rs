@@ -227,3 +227,72 @@ async fn a_job_that_reorders_is_given_what_is_staged_before_it_waits_for_the_ori
     assert!(dataset.status().cached_pieces <= 5);
     engine.shutdown().await;
 }
+
+/// Waits until so many pieces are cached.
+async fn cached(dataset: &Arc<Dataset>, pieces: u64) {
+    let wait = async {
+        while dataset.status().cached_pieces != pieces {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let done = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    done.unwrap_or_else(|_| panic!("{pieces} pieces are never cached: {:?}", dataset.status()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prefetching_does_not_undo_an_eviction_until_the_job_requests_its_next_batch() {
+    for policy in [Policy::Minio, Policy::Lru, Policy::Plan] {
+        let world = world(policy, 60, 400);
+        let (engine, dataset) = world.start().await.unwrap();
+        let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
+        dataset.jobs().begin(job, 0, 0, Order::Seed(3)).unwrap();
+        take(&dataset, &world, BatchRequest { job, epoch: 0, rank: 0, number: 0, count: 7 }).await;
+        cached(&dataset, 60).await;
+        let report = dataset.evict("").await.unwrap();
+        assert_eq!(report.pieces, 60, "{policy}: {report:?}");
+        assert!(report.bytes >= 60 * ITEM_BYTES as u64, "{policy}: {report:?}");
+        assert_eq!(report.remainder.jobs, ["reader"], "{policy}: {report:?}");
+        assert_eq!((report.remainder.leased_files, report.remainder.fetching_pieces), (0, 0), "{policy}: {report:?}");
+        // Jobs are looked after once a second, which also wakes the prefetcher.
+        let refilled = async {
+            while dataset.status().cached_pieces == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let refilled = tokio::time::timeout(Duration::from_millis(2500), refilled).await;
+        assert!(refilled.is_err(), "{policy}: an idle job fetched again: {:?}", dataset.status());
+        take(&dataset, &world, BatchRequest { job, epoch: 0, rank: 0, number: 1, count: 7 }).await;
+        // All but those of the first batch, which the next epoch may bring in as well.
+        fetched(&dataset, 60 + 53).await;
+        run_epoch(&dataset, &world, job, 0, 2, 43).await;
+        assert!(dataset.jobs().leave(job).unwrap().audit.is_some_and(|audit| audit.duplicates == 0));
+        engine.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_eviction_reports_what_is_staged_in_memory_for_jobs() {
+    let mut world = world(Policy::Minio, 20, 20);
+    world.quota = Some(Quota::Bytes(1));
+    let (engine, dataset) = world.start().await.unwrap();
+    let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
+    dataset.jobs().begin(job, 0, 0, Order::Seed(3)).unwrap();
+    fetched(&dataset, 20).await;
+    let staged = async {
+        while dataset.evict("").await.unwrap().remainder.staged_pieces < 20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), staged).await.expect("all are staged");
+    let report = dataset.evict("").await.unwrap();
+    assert_eq!((report.pieces, report.bytes), (0, 0));
+    assert_eq!(report.remainder.staged_bytes, 20 * ITEM_BYTES as u64);
+    dataset.jobs().leave(job).unwrap();
+    let released = async {
+        while dataset.evict("").await.unwrap().remainder != Default::default() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), released).await.expect("nothing remains when the job is gone");
+    engine.shutdown().await;
+}

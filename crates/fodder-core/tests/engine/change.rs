@@ -143,6 +143,33 @@ async fn what_was_read_before_an_eviction_is_gone_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_eviction_reports_what_leases_keep_until_they_are_returned() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    for path in ["a", "b"] {
+        world.put(path, content(path, 1, MIB));
+    }
+    let (engine, dataset) = world.start().await.unwrap();
+    let [a, b] = ["a", "b"].map(|path| dataset.snapshot().lookup(path).unwrap());
+    let lease = dataset.lease(a).await.unwrap();
+    drop(dataset.lease(b).await.unwrap());
+    let report = dataset.evict("").await.unwrap();
+    assert_eq!(report.pieces, 2, "{report:?}");
+    assert!((MIB as u64..2 * MIB as u64).contains(&report.bytes), "only one of them is freed: {report:?}");
+    let left = report.remainder;
+    assert_eq!(left.leased_files, 1);
+    assert!((MIB as u64..2 * MIB as u64).contains(&left.leased_bytes), "{left:?}");
+    // Nothing is cached any more, and the space is still not free.
+    let again = dataset.evict("").await.unwrap();
+    assert_eq!((again.pieces, again.bytes), (0, 0));
+    assert_eq!(again.remainder, left);
+    assert_eq!(dataset.status().cached_bytes, left.leased_bytes);
+    drop(lease);
+    assert_eq!(dataset.evict("").await.unwrap().remainder, Default::default());
+    assert_eq!(dataset.status().cached_bytes, 0);
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dataset_that_was_removed_does_nothing_more_though_somebody_has_it() {
     let mut world = World::new(Policy::Minio, 64 << 20);
     world.put("a", content("a", 1, MIB));

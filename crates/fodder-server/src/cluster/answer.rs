@@ -2,12 +2,12 @@
 
 use super::{
     job,
-    operate::{evict_here, reload_here},
+    operate::{evict_here, evicted, reload_here},
     snapshot,
     status::standing,
 };
 use crate::NodeInfo;
-use fodder_api::v1::{NodeEviction, PeerMessage, PeerReply, peer_message, peer_reply};
+use fodder_api::v1::{PeerMessage, PeerReply, peer_message, peer_reply};
 use fodder_core::{Engine, Error, Result};
 use std::sync::Arc;
 
@@ -18,9 +18,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: 
     let reply = match message.message.ok_or_else(unknown)? {
         peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine, info)),
         peer_message::Message::Evict(request) => {
-            let report = evict_here(engine, &request).await?;
-            let (pieces, bytes) = (report.pieces, report.bytes);
-            peer_reply::Reply::Evicted(NodeEviction { pieces, bytes, ..Default::default() })
+            peer_reply::Reply::Evicted(evicted(evict_here(engine, &request).await?))
         }
         peer_message::Message::Reload(_) => peer_reply::Reply::Reloaded(reload_here(info).await),
         peer_message::Message::Jobs(said) => peer_reply::Reply::Jobs(job::answer(engine, info, &said)?),

@@ -4,15 +4,16 @@
 use super::{Failure, Told};
 use crate::NodeInfo;
 use fodder_api::v1::{
-    EvictReply, EvictRequest, NodeEviction, NodeReload, PeerMessage, ReloadReply, ReloadRequest, peer_message,
-    peer_reply,
+    EvictRemainder, EvictReply, EvictRequest, NodeEviction, NodeReload, PeerMessage, ReloadReply, ReloadRequest,
+    peer_message, peer_reply,
 };
 use fodder_core::{Engine, Error, Result, engine::EvictReport};
 
 /// Drops what is cached of a dataset: here, and unless it is to be here alone, on every other node.
 pub(crate) async fn evict(engine: &Engine, info: &NodeInfo, request: EvictRequest) -> Result<EvictReply> {
-    let report = evict_here(engine, &request).await?;
-    let mut reply = EvictReply { pieces: report.pieces, bytes: report.bytes, nodes: Vec::new() };
+    let mine = evicted(evict_here(engine, &request).await?);
+    let mut reply =
+        EvictReply { pieces: mine.pieces, bytes: mine.bytes, nodes: Vec::new(), remainder: mine.remainder.clone() };
     if request.this_node || !is_with_others(info) {
         return Ok(reply);
     }
@@ -28,8 +29,8 @@ pub(crate) async fn evict(engine: &Engine, info: &NodeInfo, request: EvictReques
     reply.pieces += reply.nodes.iter().map(|node| node.pieces).sum::<u64>();
     reply.bytes += reply.nodes.iter().map(|node| node.bytes).sum::<u64>();
     let (id, address) = me(info);
-    let mine = NodeEviction { id, address, pieces: report.pieces, bytes: report.bytes, error: String::new() };
-    reply.nodes.push(mine);
+    reply.nodes.push(NodeEviction { id, address, ..mine });
+    reply.remainder = Some(sum(reply.nodes.iter().filter_map(|node| node.remainder.as_ref())));
     reply.nodes.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     Ok(reply)
 }
@@ -38,6 +39,38 @@ pub(crate) async fn evict(engine: &Engine, info: &NodeInfo, request: EvictReques
 pub(super) async fn evict_here(engine: &Engine, request: &EvictRequest) -> Result<EvictReport> {
     let dataset = engine.dataset(&request.dataset)?;
     if request.exact { dataset.evict_path(&request.prefix).await } else { dataset.evict(&request.prefix).await }
+}
+
+/// What this node evicted, as it is told.
+pub(super) fn evicted(report: EvictReport) -> NodeEviction {
+    let left = report.remainder;
+    let remainder = EvictRemainder {
+        leased_files: left.leased_files,
+        leased_bytes: left.leased_bytes,
+        staged_pieces: left.staged_pieces,
+        staged_bytes: left.staged_bytes,
+        fetching_pieces: left.fetching_pieces,
+        fetching_bytes: left.fetching_bytes,
+        jobs: left.jobs,
+    };
+    NodeEviction { pieces: report.pieces, bytes: report.bytes, remainder: Some(remainder), ..Default::default() }
+}
+
+/// What remains on several nodes together. A job is named once: every node of a cluster has it.
+fn sum<'a>(remainders: impl Iterator<Item = &'a EvictRemainder>) -> EvictRemainder {
+    let mut total = EvictRemainder::default();
+    for left in remainders {
+        total.leased_files += left.leased_files;
+        total.leased_bytes += left.leased_bytes;
+        total.staged_pieces += left.staged_pieces;
+        total.staged_bytes += left.staged_bytes;
+        total.fetching_pieces += left.fetching_pieces;
+        total.fetching_bytes += left.fetching_bytes;
+        total.jobs.extend(left.jobs.iter().cloned());
+    }
+    total.jobs.sort_unstable();
+    total.jobs.dedup();
+    total
 }
 
 /// Reads the configuration again: here, and if that is wanted on every other node.

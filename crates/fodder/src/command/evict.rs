@@ -3,7 +3,7 @@
 use super::target::Target;
 use crate::cli::NodeArgs;
 use anyhow::{Result, ensure};
-use fodder_api::v1::EvictRequest;
+use fodder_api::v1::{EvictRemainder, EvictRequest};
 use fodder_core::size;
 use std::process::ExitCode;
 
@@ -17,10 +17,65 @@ pub(super) async fn run(dataset: &str, prefix: &str, this_node: bool, node: &Nod
     for node in report.nodes.iter().filter(|node| node.error.is_empty()) {
         text += &format!("  {}: {} pieces, {}\n", node.address, node.pieces, size::human(node.bytes));
     }
+    text += &explain(&report.remainder.unwrap_or_default());
     super::print(&text)?;
     let failed: Vec<_> = report.nodes.iter().filter(|node| !node.error.is_empty()).collect();
     for node in &failed {
         eprintln!("fodder: {} evicted nothing: {}", node.address, node.error);
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was not freed, why, and what to do about it: one line for each reason.
+fn explain(left: &EvictRemainder) -> String {
+    let mut text = String::new();
+    if left.leased_files > 0 {
+        text += &format!(
+            "not freed: {} in {} evicted files that a mount or a client has open; freed when they are closed\n",
+            size::human(left.leased_bytes),
+            left.leased_files
+        );
+    }
+    if left.staged_pieces > 0 {
+        text += &format!(
+            "not freed: {} of memory, {} pieces staged for jobs; freed when the jobs have read them or end\n",
+            size::human(left.staged_bytes),
+            left.staged_pieces
+        );
+    }
+    if left.fetching_pieces > 0 {
+        text += &format!(
+            "not freed: {}, {} pieces that are being fetched now; evict again to drop them\n",
+            size::human(left.fetching_bytes),
+            left.fetching_pieces
+        );
+    }
+    if !left.jobs.is_empty() {
+        let (word, names) = (if left.jobs.len() == 1 { "job" } else { "jobs" }, left.jobs.join(", "));
+        text += &format!(
+            "open {word}: {names}; with its next batch a job fetches its planned items again: close its loader to keep the space free\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_explained_once_and_only_where_it_applies() {
+        assert_eq!(explain(&EvictRemainder::default()), "");
+        let jobs = vec!["resnet".to_owned(), "vit".to_owned()];
+        let left = EvictRemainder { leased_files: 2, leased_bytes: 3 << 20, jobs, ..Default::default() };
+        let text = explain(&left);
+        assert!(text.starts_with("not freed: 3.0 MiB in 2 evicted files that a mount or a client has open"), "{text}");
+        assert!(text.contains("open jobs: resnet, vit;"), "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let left =
+            EvictRemainder { staged_pieces: 4, staged_bytes: 8192, fetching_pieces: 1, ..EvictRemainder::default() };
+        let text = explain(&left);
+        assert!(text.contains("8.0 KiB of memory, 4 pieces staged"), "{text}");
+        assert!(text.contains("1 pieces that are being fetched"), "{text}");
+    }
 }

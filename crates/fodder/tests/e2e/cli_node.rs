@@ -104,6 +104,35 @@ fn evict_frees_and_the_next_read_fetches_again() {
 }
 
 #[test]
+fn evict_explains_what_leases_and_jobs_keep() {
+    let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
+    let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
+    let address: fodder_api::Address = format!("unix:{}", cache.path().join("fodder.sock").display()).parse().unwrap();
+    let mut client = fodder_api::frames::FrameClient::connect(&address).unwrap();
+    let handle = client.open("pets", None).unwrap().handle;
+    let leased = client.lease_path(handle, &data.files[0].0).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = fodder_api::Client::connect(&address).await.unwrap();
+        let request = fodder_api::v1::IntroduceRequest {
+            dataset: "pets".into(),
+            name: "resnet".into(),
+            world: 1,
+            ..Default::default()
+        };
+        client.introduce(request).await.unwrap();
+    });
+    let text = node.client(&["evict", "pets"]).good().text();
+    assert!(text.contains("in 1 evicted files that a mount or a client has open; freed when"), "{text}");
+    assert!(text.contains("open job: resnet; "), "{text}");
+    assert_eq!(leased.read().unwrap(), data.files[0].1);
+    drop((leased, client));
+    wait_for("the lease to be returned", || {
+        !node.client(&["evict", "pets"]).good().text().contains("evicted files that")
+    });
+}
+
+#[test]
 fn verify_finds_a_flipped_bit_and_says_so_with_its_status() {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);

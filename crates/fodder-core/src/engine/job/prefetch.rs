@@ -13,7 +13,10 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use std::{
     ops::Range,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 use tokio::sync::{Notify, Semaphore, futures::Notified};
 
@@ -30,6 +33,8 @@ pub(in crate::engine) struct Prefetcher {
     room: Notify,
     /// How many proposals may be under way.
     slots: Arc<Semaphore>,
+    /// Nothing is proposed until a job requests a batch.
+    paused: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +48,19 @@ impl Prefetcher {
     /// A prefetcher that brings in so many things at a time.
     pub(in crate::engine) fn new(strategy: Strategy, at_a_time: usize) -> Self {
         let (news, room, slots) = (Notify::new(), Notify::new(), Arc::new(Semaphore::new(at_a_time)));
-        Self { strategy, mind: Mutex::default(), news, room, slots }
+        Self { strategy, mind: Mutex::default(), news, room, slots, paused: AtomicBool::new(false) }
+    }
+
+    /// Proposes nothing until [`resume`](Self::resume). Fetches under way are completed.
+    pub(in crate::engine) fn pause(&self) {
+        self.paused.store(true, Relaxed);
+    }
+
+    /// A job goes on: ends a pause.
+    pub(super) fn resume(&self) {
+        if self.paused.load(Relaxed) && self.paused.swap(false, Relaxed) {
+            self.wake();
+        }
     }
 
     /// There may be something to bring in, or room for it.
@@ -105,7 +122,7 @@ impl Dataset {
     }
 
     fn propose(&self) -> Option<(Arc<Snapshot>, Next)> {
-        if self.jobs.is_empty() {
+        if self.jobs.is_empty() || self.prefetcher.paused.load(Relaxed) {
             return None;
         }
         let mut mind = self.prefetcher.mind.lock();

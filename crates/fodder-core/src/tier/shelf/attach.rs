@@ -98,6 +98,8 @@ impl Shelf {
             directory_bytes: AtomicU64::new(directory_bytes),
             lost: Mutex::default(),
             shown: Mutex::default(),
+            leased_files: AtomicU64::new(0),
+            leased_bytes: AtomicU64::new(0),
             changing: RwLock::new(()),
             closed: AtomicBool::new(false),
         });

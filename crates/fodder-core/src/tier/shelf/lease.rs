@@ -57,6 +57,22 @@ impl Drop for Pin {
 }
 
 impl Shelf {
+    /// Bytes of an evicted file stay allocated until its leases are returned.
+    pub(in crate::tier) fn unlinked_added(&self, bytes: u64) {
+        self.leased_files.fetch_add(1, Ordering::Relaxed);
+        self.leased_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(in crate::tier) fn unlinked_removed(&self, bytes: u64) {
+        self.leased_files.fetch_sub(1, Ordering::Relaxed);
+        self.leased_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Files that were evicted while they are leased, and their bytes: freed when the leases are returned.
+    pub fn leased_after_eviction(&self) -> (u64, u64) {
+        (self.leased_files.load(Ordering::Relaxed), self.leased_bytes.load(Ordering::Relaxed))
+    }
+
     /// Hands out a complete object's file, sealed and checked; None if it is not complete here.
     pub fn lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
         let Some(object) = self.object(object.0) else { return Ok(None) };

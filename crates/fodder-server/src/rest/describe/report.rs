@@ -115,6 +115,27 @@ pub(in crate::rest) struct EvictReport {
     bytes: u64,
     /// Each node of the cluster; none, if it was this node alone.
     nodes: Vec<NodeEviction>,
+    /// What still occupies space on all nodes together, or will soon.
+    remainder: Option<EvictRemainder>,
+}
+
+/// What an eviction could not free, by reason.
+#[derive(ToSchema)]
+pub(in crate::rest) struct EvictRemainder {
+    /// Evicted files that other processes have open by a lease. Their space is freed when they close them.
+    leased_files: u64,
+    /// Bytes on disk of those files.
+    leased_bytes: u64,
+    /// Pieces that are staged in memory for jobs.
+    staged_pieces: u64,
+    /// Bytes of memory of those pieces.
+    staged_bytes: u64,
+    /// Pieces that are being fetched: they are cached when they arrive.
+    fetching_pieces: u64,
+    /// Bytes of those pieces.
+    fetching_bytes: u64,
+    /// Jobs that are open on the dataset. Each fetches its planned items again when it requests its next batch.
+    jobs: Vec<String>,
 }
 
 /// What one of several nodes did.
@@ -130,6 +151,8 @@ pub(in crate::rest) struct NodeEviction {
     bytes: u64,
     /// Why it did nothing; empty, if it did.
     error: String,
+    /// What still occupies space, or will soon.
+    remainder: Option<EvictRemainder>,
 }
 
 /// What each node made of its configuration.

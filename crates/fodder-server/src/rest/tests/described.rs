@@ -53,6 +53,7 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("TierStatus", value(&engine.tiers[0])),
         ("RefreshReport", value(&RefreshReport::default())),
         ("EvictReport", value(&fodder_api::v1::EvictReply::default())),
+        ("EvictRemainder", value(&fodder_api::v1::EvictRemainder::default())),
         ("NodeEviction", value(&fodder_api::v1::NodeEviction::default())),
         ("ReloadReply", value(&fodder_api::v1::ReloadReply::default())),
         ("NodeReload", value(&fodder_api::v1::NodeReload::default())),
