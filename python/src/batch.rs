@@ -56,6 +56,11 @@ impl Batch {
         })
     }
 
+    /// The class of the one item.
+    pub(crate) fn label(&self, index: usize) -> Option<u32> {
+        self.items.get(index).and_then(|item| item.label)
+    }
+
     fn view<'py>(&self, py: Python<'py>, item: &Entry) -> PyResult<Bound<'py, PyAny>> {
         let Range { start, end } = item.range;
         PyMemoryView::from(self.array.bind(py))?.get_item(PySlice::new(py, start as isize, end as isize, 1))

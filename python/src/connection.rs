@@ -1,7 +1,7 @@
 //! This process's connections to a node, or to one of several: taken, used by one thread, given back; made again when the
 //! node was away.
 
-use crate::{buffer::Shelf, process::runtime, signal};
+use crate::{buffer::Shelf, leases::Leases, process::runtime, signal};
 use fodder_api::{
     Address, Client, Error, Result, Timeouts,
     frames::{FrameClient, Opened},
@@ -54,6 +54,7 @@ impl Whom {
 pub(crate) struct Pool {
     idle: Mutex<Vec<Connection>>,
     shelf: Mutex<Shelf>,
+    leases: Leases,
     /// One for each address.
     grpc: Vec<Client>,
     /// Which of the addresses is asked.
@@ -66,7 +67,8 @@ impl Pool {
         let client =
             |address| Client::lazy(address, whom.timeouts).expect("an address that was checked makes a client");
         let grpc = whom.addresses.iter().map(client).collect();
-        Self { idle: Mutex::default(), shelf: Mutex::default(), grpc, asked: AtomicUsize::new(0) }
+        let leases = Leases::new(whom);
+        Self { idle: Mutex::default(), shelf: Mutex::default(), leases, grpc, asked: AtomicUsize::new(0) }
     }
 
     /// The client of the node at an address.
@@ -82,6 +84,11 @@ impl Pool {
     /// The node at this address has answered.
     pub(crate) fn ask(&self, at: usize) {
         self.asked.store(at, Relaxed);
+    }
+
+    /// The files that this process keeps open.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
     }
 
     pub(crate) fn shelf(&self) -> MutexGuard<'_, Shelf> {

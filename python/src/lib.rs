@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod items;
 mod job;
+mod leases;
 mod node;
 mod plan;
 mod process;

@@ -82,12 +82,39 @@ impl Node {
         })
     }
 
-    fn get_one<'py>(&self, py: Python<'py>, dataset: &str, snapshot: &str, id: u64) -> PyResult<Bound<'py, PyBytes>> {
+    /// The bytes and the class of an item: from a file that is kept open, else over the socket.
+    fn get_one<'py>(
+        &self,
+        py: Python<'py>,
+        dataset: &str,
+        snapshot: &str,
+        id: u64,
+    ) -> PyResult<(Bound<'py, PyBytes>, Option<u32>)> {
+        let leases = self.pool().leases();
+        if let Some(kept) = leases.obtain(py, &self.whom, dataset, snapshot, id) {
+            match kept.read(py) {
+                Ok(bytes) => return Ok((bytes, kept.label())),
+                // A fault of the cache is a miss.
+                Err(_) => leases.discard(dataset, snapshot, id),
+            }
+        }
         let batch = self.receive(py, |connection, batch| {
             let handle = connection.handle(dataset, snapshot)?;
             connection.client.get_items(handle, &[id], batch)
         })?;
-        batch.bytes(py, 0)
+        Ok((batch.bytes(py, 0)?, batch.label(0)))
+    }
+
+    /// How many cache files this process keeps open.
+    fn held_leases(&self) -> usize {
+        self.pool().leases().held()
+    }
+
+    /// In a forked child: closes the cache files that its parent keeps open.
+    fn close_inherited_leases(&self) {
+        if let Some(pool) = self.pool.inherited() {
+            pool.leases().close_inherited();
+        }
     }
 
     fn read<'py>(
@@ -108,6 +135,7 @@ impl Node {
     }
 
     fn datasets<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        py.detach(|| self.pool().leases().flush());
         let datasets = self.call(py, async |client| client.list_datasets().await)?;
         datasets.iter().map(|dataset| crate::items::dataset(py, dataset)).collect()
     }

@@ -43,6 +43,14 @@ impl<T> PerProcess<T> {
         }
     }
 
+    /// The value that this process's parent made, if this process has not made its own yet.
+    #[allow(unsafe_code, reason = "reads what was published")]
+    pub(crate) fn inherited(&self) -> Option<&T> {
+        // SAFETY: a published slot is freed only when `self` is dropped, and by the process that made it.
+        let slot = unsafe { self.slot.load(Ordering::Acquire).as_ref() }?;
+        (slot.pid != std::process::id()).then_some(&slot.value)
+    }
+
     /// The value behind a pointer, if this process made it.
     #[allow(unsafe_code, reason = "reads what was published")]
     fn own(&self, slot: *mut Slot<T>) -> Option<&T> {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 
 import fodder
 import pytest
@@ -14,8 +16,6 @@ fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 from fodder.fsspec import FodderFileSystem, gopen  # noqa: E402
 from fsspec.implementations.local import LocalFileSystem, make_path_posix  # noqa: E402
 from fsspec.tests import abstract  # noqa: E402
-
-fsspec.register_implementation("fodder", FodderFileSystem, clobber=True)
 
 
 class WritableOrigin(FodderFileSystem):
@@ -255,3 +255,19 @@ def test_webdataset_reads_shards_through_it(serve, tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     workers = torch.utils.data.DataLoader(loaded, batch_size=None, num_workers=2)
     assert sorted(tuple(sample) for sample in workers) == expected
+
+
+def test_importing_the_module_registers_the_protocol():
+    code = "import fodder.fsspec, fsspec; print(fsspec.registry['fodder'].__name__)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stdout.strip() == "FodderFileSystem", ended.stderr
+
+
+def test_polars_reads_an_open_file(serve, tmp_path):
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    (tmp_path / "tables").mkdir()
+    table = polars.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+    table.write_parquet(tmp_path / "tables" / "one.parquet")
+    address = serve(str(tmp_path / "tables"), "--name", "tables").address
+    with fsspec.open("fodder://tables/one.parquet", "rb", addr=address) as file:
+        assert polars.read_parquet(file, columns=["b"]).equals(table.select("b"))

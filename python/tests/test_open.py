@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
+import warnings
 from pathlib import Path
 
 import fodder
@@ -140,3 +142,39 @@ def test_ctrl_c_while_warming_ends_at_once_and_leaves_no_node(tmp_path):
     assert done.stdout.strip() == "interrupted", done.stderr
     pid = node_of(cache)
     wait_for("the node to end with its last user", lambda: not is_running(pid))
+
+
+def test_an_origin_that_does_not_exist_is_a_file_that_is_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nope") as raised:
+        fodder.open(tmp_path / "nope", cache_dir=tmp_path / "cache", cache_size="32MiB")
+    assert isinstance(raised.value, fodder.FodderError)
+
+
+def test_settings_without_effect_on_a_dataset_that_the_node_has_are_named(serve, data):
+    node = serve(str(data.folder), "--name", "pets")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fodder.open(data.folder, cache_dir=node.cache, policy="minio", cache_size="64MiB")
+    with pytest.warns(UserWarning, match=r"have no effect on it: policy lru \(it has minio\)") as warned:
+        fodder.open(data.folder, cache_dir=node.cache, policy="lru")
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="have no effect on it: cache size 20%; remove it first"):
+        fodder.open(data.folder, cache_dir=node.cache, cache_size="20%")
+    with pytest.warns(UserWarning, match=r"cache size 1\.0 GiB has no effect: .* runs already with 64\.0 MiB"):
+        fodder.open(data.folder, cache_dir=node.cache, cache_size="1GiB")
+
+
+def test_a_layout_that_does_not_fit_the_files_is_a_warning(serve, data, tmp_path):
+    node = serve(str(data.folder), "--name", "pets")
+    with pytest.warns(UserWarning, match="has no items: none of its 36 objects is a file of layout"):
+        shards = fodder.open(data.folder, cache_dir=node.cache, layout="tar")
+    assert len(shards) == 0
+    (tmp_path / "shards").mkdir()
+    for number in range(2):
+        with tarfile.open(tmp_path / "shards" / f"{number}.tar", "w") as archive:
+            archive.add(data.folder / data.paths[number], data.paths[number])
+    with pytest.warns(UserWarning, match=r'has only \*\.tar files.* use the layout "tar"'):
+        fodder.open(tmp_path / "shards", cache_dir=node.cache)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(fodder.open(tmp_path / "shards", cache_dir=node.cache, layout="tar")) == 2

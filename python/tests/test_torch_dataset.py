@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import pickle
 import tarfile
+import traceback
 
 import fodder
 import pytest
@@ -93,3 +95,72 @@ def test_samples_of_shards_are_dictionaries(serve, tmp_path):
     assert dataset[4] == {"__key__": "1001", "jpg": b"image", "cls": b"4"}
     numbers = ft.TarDataset(dataset.dataset, transform=lambda sample: int(sample["cls"]))
     assert numbers.__getitems__(range(6)) == list(range(6))
+
+
+def test_lists_of_an_imagefolder_are_built_once_and_anew_for_another_snapshot(serve, pictures):
+    pictures_of = fodder.connect(serve(str(pictures), "--name", "pictures").address).dataset("pictures")
+    folder = ft.ImageFolder(pictures_of)
+    assert folder.targets is folder.targets
+    assert folder.samples is folder.samples and folder.imgs is folder.samples
+    assert folder.class_to_idx is folder.class_to_idx
+    before = folder.samples
+    assert pickle.loads(pickle.dumps(folder)).samples == before
+    folder.dataset = pictures_of.refresh()
+    assert folder.samples is not before and folder.samples == before
+
+
+@pytest.fixture
+def damaged(tmp_path, serve):
+    """Pictures of which one is none."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    (tmp_path / "pictures" / "ant").mkdir(parents=True)
+    for number in range(4):
+        image.new("RGB", (8, 6), (number, 0, 0)).save(tmp_path / "pictures" / "ant" / f"{number}.png")
+    (tmp_path / "pictures" / "ant" / "2.png").write_bytes(b"this is no picture" * 300)
+    node = serve(str(tmp_path / "pictures"), "--name", "ants")
+    return ft.ImageFolder(fodder.connect(node.address).dataset("ants"), transform=size_of)
+
+
+def size_of(image):
+    return torch.tensor(image.size)
+
+
+NAMED = "fodder: item 2 ('ant/2.png') of dataset 'ants', 5400 bytes"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("loader", [DataLoader, ft.Loader])
+def test_a_corrupt_sample_is_named_with_dataset_id_and_path(damaged, loader, workers):
+    import PIL
+
+    with pytest.raises(PIL.UnidentifiedImageError) as raised:
+        list(loader(damaged, batch_size=2, num_workers=workers))
+    assert NAMED in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+
+
+def test_one_corrupt_sample_is_named_too(damaged):
+    with pytest.raises(OSError, match="cannot identify image file") as raised:
+        damaged[2]
+    assert NAMED in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+
+
+def test_without_notes_the_item_is_named_in_the_message():
+    from fodder.torch._context import annotate
+
+    class Old(Exception):
+        add_note = property()
+
+    error = Old("damaged", 7)
+    annotate(error, "item 2")
+    assert error.args == ("damaged\nitem 2", 7)
+
+
+def test_a_batch_that_cannot_be_collated_is_named(pets):
+    with pytest.raises(RuntimeError) as raised:
+        list(ft.Loader(ft.ItemDataset(pets, as_tensor), batch_size=4, seed=1))
+    text = "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+    assert "fodder: batch 0, items [" in text and "of dataset 'pets'" in text
+
+
+def as_tensor(view):
+    return torch.frombuffer(bytearray(view), dtype=torch.uint8)

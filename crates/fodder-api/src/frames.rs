@@ -38,6 +38,8 @@
 //!  21 VIEWED                                                                                   -> DONE
 //!  22 OPEN_OBJECT  16 reader u64  24 object                                                    -> LEASE, or ITEM ...
 //!  23 RENEW    16 check u8  17 objects ... (at most 64), with a descriptor for each           -> RENEWED
+//!  24 LEASE_CACHED  16 ids u64 ... (at most 64)                                               -> LEASE ... one for each
+//!  25 TOUCH_ITEMS   16 ids u64 ...                                                            no reply
 //!   target     0 kind u8 (0: item, 1: path, 2: object)  1 id u64 | path utf-8 | object
 //!   object     0 slot u32  4 key [16]
 //!
@@ -101,6 +103,9 @@
 //! it still has for the object is pinned as a lease is; another one is counted against the quota if it looks like a sealed file
 //! of a tier. With `check` it compares the file with its checksums first; a corrupt one is dropped from the cache. Leases of a
 //! RENEW are returned like any other.
+//!
+//! A LEASE_CACHED (from version 9 on) leases items that are whole objects and whole in one tier, and fetches nothing. TOUCH_ITEMS
+//! reports reads of leases that a client kept, so that they count as hits.
 //!
 //! Descriptors travel as SCM_RIGHTS beside the bytes, in the order of the frames that name them.
 

@@ -17,6 +17,7 @@ pub mod job;
 mod life;
 mod lock;
 mod meter;
+mod misfit;
 pub mod peer;
 mod read;
 mod readahead;

@@ -39,6 +39,15 @@ impl Place {
         Ok(Self { object: item.object, range: item.range, item: Some(id), label: item.label })
     }
 
+    /// The item with an id, if it is a whole object and not a part of one.
+    pub(crate) fn of_whole_object(dataset: &Dataset, snapshot: &Snapshot, id: ItemId) -> Result<Self> {
+        let place = Self::of_item(snapshot, id)?;
+        if place.range == (0..dataset.objects().size(place.object)) {
+            return Ok(place);
+        }
+        Err(Error::Invalid(format!("item {id} is a part of an object")))
+    }
+
     /// One version of an object, if it is still in the catalog.
     pub(crate) fn of_object(dataset: &Dataset, id: ObjectId) -> Result<Self> {
         let (objects, object) = (dataset.objects(), ObjectSlot(id.slot));

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-pub use dataset::{Wanted, open};
+pub use dataset::{Wanted, open, warn};
 pub use note::Note;
 pub use start::join_or_start;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import operator
 import os
@@ -36,6 +37,15 @@ def _node(settings: _Settings, others: bool = False) -> Node:
         node = Node(list(addresses), timeout=timeout, patience=patience, revive=list(revive), others=others)
         _nodes[settings, others] = node
     return node
+
+
+def _close_inherited_leases() -> None:
+    for node in list(_nodes.values()):
+        node.close_inherited_leases()
+
+
+# Otherwise a forked worker would occupy the space of files that were evicted and that its parent has closed.
+os.register_at_fork(after_in_child=_close_inherited_leases)
 
 
 def connect(addr: str | Sequence[str] | None = None, *, timeout: float = 30.0, patience: float = 30.0) -> Client:
@@ -139,9 +149,18 @@ def open(
             command += [flag, str(value)]
     if anonymous:
         command.append("--anonymous")
-    address, dataset = _program.join(command)
+    is_local = "://" not in text and not text.startswith("throttled:")
+    try:
+        address, dataset = _program.join(command)
+    except errors.Unavailable as error:
+        # Not before: a node that has the dataset cached serves it also while its directory is away.
+        if is_local and not os.path.exists(os.path.expanduser(text)):
+            raise errors.OriginNotFound(
+                errno.ENOENT, "the origin does not exist: no such file or directory", text
+            ) from error
+        raise
     # A relative origin must mean the same when the node is started again from elsewhere.
-    if "://" not in text and not text.startswith("throttled:"):
+    if is_local:
         command[2] = os.path.abspath(os.path.expanduser(text))
     client = Client(address, timeout=timeout, patience=patience, revive=tuple(command))
     return client.dataset(dataset)
@@ -218,6 +237,10 @@ class Dataset(Sequence[bytes]):
 
     def __getitem__(self, index: int) -> bytes:  # type: ignore[override]
         """The bytes of an item."""
+        return self._get_one(index)[0]
+
+    def _get_one(self, index: int) -> tuple[bytes, int | None]:
+        """The bytes and the label of an item. A cached file is kept open, and read again without asking the node."""
         return self.client._node.get_one(self.name, self.snapshot, self._id(index))
 
     def __iter__(self) -> Iterator[bytes]:

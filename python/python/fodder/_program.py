@@ -8,11 +8,15 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import warnings
 
 from fodder.errors import Invalid, NotFound, Unavailable
 
 # How the program begins what it says about arguments that it does not understand; of all else it says "fodder: ".
 _MISUSED = "error: "
+
+# How a line begins that a user should see though the program succeeded.
+_WARNING = "warning: "
 
 
 def find() -> str:
@@ -54,5 +58,9 @@ def join(command: list[str]) -> tuple[str, str]:
             # What follows the first paragraph is how to use the program, which the caller did not type.
             raise Invalid(complaint.removeprefix(_MISUSED).split("\n\n")[0])
         raise Unavailable(complaint.removeprefix("fodder: "))
+    for line in done.stderr.splitlines():
+        if line.startswith(_WARNING):
+            # The caller of `fodder.open`, which called this.
+            warnings.warn(line.removeprefix(_WARNING), UserWarning, stacklevel=3)
     said = json.loads(done.stdout)
     return said["address"], said["dataset"]

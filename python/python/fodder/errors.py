@@ -16,6 +16,7 @@ __all__ = [
     "Internal",
     "Invalid",
     "NotFound",
+    "OriginNotFound",
     "OutOfRange",
     "Stale",
     "Unavailable",
@@ -28,6 +29,10 @@ class FodderError(Exception):
 
 class NotFound(FodderError, LookupError):
     """It does not exist: correct the name. The message says which names there are."""
+
+
+class OriginNotFound(NotFound, FileNotFoundError):
+    """The directory that should be the origin does not exist."""
 
 
 class OutOfRange(FodderError, IndexError):

@@ -4,6 +4,8 @@
     fsspec.open("fodder://imagenet/train/dog/1.jpg", addr="127.0.0.1:18284")
     webdataset.gopen_schemes["fodder"] = fodder.fsspec.gopen    # then webdataset.WebDataset("fodder://shards/{0..9}.tar")
 
+Importing this module registers the protocol.
+
 The node is found as by `fodder.connect`; `addr` in the storage options says where it is. Datasets are seen as the node
 has them at that moment; an open file stays what it was when it was opened.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import os
 from typing import Any, Optional
 
+import fsspec
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 import fodder
@@ -168,6 +171,10 @@ class _File(AbstractBufferedFile):
     def _fetch_range(self, start: int, end: int) -> bytes:
         _, inside = self.fs._split(self.path)
         return bytes(self.fs._read(self._dataset, inside, start, max(0, min(end, self.size) - start)))
+
+
+# The entry point of the package registers it where the package is installed; importing this module suffices as well.
+fsspec.register_implementation("fodder", FodderFileSystem, clobber=True)
 
 
 def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **options: Any) -> Any:

@@ -7,7 +7,7 @@ mod renew;
 pub use object::Entries;
 
 use super::{
-    Batch, Hello, HelloReply, Kind, Lease, LeaseHead, Leased, MAX_LEASES, MAX_REPLY_BYTES, OpenedHead, ReplyHead,
+    Batch, Hello, HelloReply, Ids, Kind, Lease, LeaseHead, Leased, MAX_LEASES, MAX_REPLY_BYTES, OpenedHead, ReplyHead,
     Request, Room, codec::pack, lease::Returns,
 };
 use crate::{
@@ -213,10 +213,32 @@ impl FrameClient {
 
     /// Takes the objects of items as open files, in order. Over TCP that is an error.
     pub fn get_leases(&mut self, handle: u32, ids: &[u64]) -> Result<Vec<Result<Leased>>> {
+        self.get_leases_by(handle, ids, |ids| Request::Lease { ids })
+    }
+
+    /// The same for items that are whole objects and cached. An item that is not has an error; nothing is fetched for it.
+    pub fn get_cached_leases(&mut self, handle: u32, ids: &[u64]) -> Result<Vec<Result<Leased>>> {
+        self.get_leases_by(handle, ids, |ids| Request::LeaseCached { ids })
+    }
+
+    /// Reports that items were read from leases that are held here. Not answered.
+    pub fn touch_items(&mut self, handle: u32, ids: &[u64]) -> Result<()> {
+        for chunk in ids.chunks(MAX_IDS) {
+            self.send(Request::TouchItems { ids: pack(chunk, &mut Vec::new()) }, handle)?;
+        }
+        Ok(())
+    }
+
+    fn get_leases_by(
+        &mut self,
+        handle: u32,
+        ids: &[u64],
+        by: impl Fn(Ids<'_>) -> Request<'_>,
+    ) -> Result<Vec<Result<Leased>>> {
         let mut all = Vec::with_capacity(ids.len());
         for ids in ids.chunks(MAX_LEASES) {
             let mut packed = std::mem::take(&mut self.packed);
-            let sent = self.send(Request::Lease { ids: pack(ids, &mut packed) }, handle);
+            let sent = self.send(by(pack(ids, &mut packed)), handle);
             self.packed = packed;
             let request = sent?;
             for index in 0..ids.len() {
@@ -228,7 +250,9 @@ impl FrameClient {
         // user of the file dropped it in that moment, it must be given back and asked for again.
         for (id, lease) in ids.iter().zip(&mut all) {
             if matches!(lease, Ok(None)) {
-                let mut again = self.ask_again(handle, *id)?;
+                let mut packed = Vec::new();
+                let request = self.send(by(pack(&[*id], &mut packed)), handle)?;
+                let mut again = self.receive_lease(request, 0)?;
                 std::mem::swap(lease, &mut again);
             }
         }
@@ -250,12 +274,6 @@ impl FrameClient {
             }
         }
         Err(Error::Unavailable("the lease was given back while it was asked for".into()))
-    }
-
-    fn ask_again(&mut self, handle: u32, id: u64) -> Result<Result<Option<Leased>>> {
-        let mut packed = Vec::new();
-        let request = self.send(Request::Lease { ids: pack(&[id], &mut packed) }, handle)?;
-        self.receive_lease(request, 0)
     }
 
     /// One lease of an answer. The outer error breaks the connection or the request; Ok(None) is a file that the node

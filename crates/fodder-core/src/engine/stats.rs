@@ -184,6 +184,8 @@ pub struct DatasetStatus {
     pub pieces: u64,
     /// What a policy that chooses among others has chosen, and why; of the fastest tier.
     pub explanation: Option<Explanation>,
+    /// Why its layout probably does not fit its objects, and what to do.
+    pub warning: Option<String>,
     /// What was counted.
     pub stats: DatasetStats,
 }

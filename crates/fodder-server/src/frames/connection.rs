@@ -216,6 +216,20 @@ impl Connection {
                     self.lease(head.request, &open.0, places, Fetch::Missing)
                 })
             }
+            Request::LeaseCached { ids } => {
+                let ids: Vec<u64> = ids.iter().collect();
+                self.opened(&head).and_then(|open| {
+                    let places = ids.iter().map(|id| (*id, Place::of_whole_object(&open.0, &open.1, *id))).collect();
+                    self.lease(head.request, &open.0, places, Fetch::Cached)
+                })
+            }
+            Request::TouchItems { ids } => {
+                if let Ok((dataset, snapshot)) = self.opened(&head) {
+                    let known = ids.iter().filter_map(|id| Place::of_whole_object(&dataset, &snapshot, id).ok());
+                    known.for_each(|place| dataset.opened_again(place.object));
+                }
+                Ok(Ok(()))
+            }
             Request::LeasePath { path } => self.opened(&head).and_then(|open| {
                 let place = Place::of_path(&open.0, &open.1, path);
                 self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Missing)

@@ -45,6 +45,8 @@ pub(super) enum Fetch {
     Missing,
     /// Refuses the lease.
     Nothing,
+    /// Refuses the lease, and does not count a hit: the client reports its reads.
+    Cached,
 }
 
 struct Held {
@@ -160,6 +162,7 @@ impl Connection {
         for object in wanted {
             let lease = match fetch {
                 Fetch::Missing => dataset.try_lease(object),
+                Fetch::Cached => dataset.try_lease_uncounted(object),
                 // That is how a mount opens files.
                 Fetch::Nothing => {
                     let lease = dataset.try_open(object);
@@ -172,7 +175,7 @@ impl Connection {
                 Some(lease) => {
                     drop(fetched.insert(object, lease.map(|lease| (Source::Tier(lease.medium), Arc::new(lease)))))
                 }
-                None if fetch == Fetch::Nothing => {
+                None if fetch != Fetch::Missing => {
                     fetched.insert(object, Err(Error::Full("the object is not whole in one tier".into())));
                 }
                 None => cold.push(object),

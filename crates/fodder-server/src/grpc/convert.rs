@@ -91,7 +91,7 @@ pub(super) fn tier_status(tier: TierStatus) -> v1::TierStatus {
 
 pub(super) fn dataset_status(status: DatasetStatus) -> v1::DatasetStatus {
     let DatasetStatus { config, snapshot, items, objects, total_bytes, cached_bytes, cached_pieces, .. } = status;
-    let DatasetStatus { pieces, explanation, stats, .. } = status;
+    let DatasetStatus { pieces, explanation, warning, stats, .. } = status;
     v1::DatasetStatus {
         config: Some(config_message(config)),
         snapshot,
@@ -102,6 +102,7 @@ pub(super) fn dataset_status(status: DatasetStatus) -> v1::DatasetStatus {
         cached_pieces,
         pieces,
         stats: Some(stats_message(stats)),
+        warning: warning.unwrap_or_default(),
         explanation: explanation.map(|said| format!("{}: {}", said.chosen, said.why)).unwrap_or_default(),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn status() -> EngineStatus {
             cached_pieces: 25,
             pieces: 26,
             explanation: None,
+            warning: None,
             stats: DatasetStats {
                 hits_mem: 1,
                 hits_ssd: 2,

@@ -23,6 +23,7 @@ pub(super) async fn run(command: DatasetsCommand) -> Result<ExitCode> {
         DatasetsCommand::Add { dataset, quota, node } => {
             let config = from_args(dataset, quota)?;
             let added = join::connect(&node).await?.add_dataset(to_wire(&config)).await?;
+            join::warn(&added.warning);
             super::print(&format!("added {}: {} items, {}\n", config.name, added.items, size::human(added.total_bytes)))
         }
         DatasetsCommand::Remove { name, node } => {

@@ -212,7 +212,11 @@ fn clients(node: &Node) -> Clients {
 async fn add_datasets(engine: &Arc<Engine>, named: &[DatasetConfig], remembered: &Remembered) -> Result<()> {
     let is_named = |dataset: &&DatasetConfig| !named.iter().any(|other| other.name == dataset.name);
     for dataset in named {
-        engine.add_dataset(dataset.clone()).await.with_context(|| format!("cannot serve {}", dataset.name))?;
+        let added =
+            engine.add_dataset(dataset.clone()).await.with_context(|| format!("cannot serve {}", dataset.name))?;
+        if let Some(warning) = added.status().warning {
+            tracing::warn!("{warning}");
+        }
     }
     for dataset in remembered.datasets().iter().filter(is_named) {
         if let Err(error) = engine.add_dataset(dataset.clone()).await {

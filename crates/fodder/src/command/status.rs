@@ -139,6 +139,7 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
         "cached_bytes": dataset.cached_bytes,
         "cached_pieces": dataset.cached_pieces,
         "pieces": dataset.pieces,
+        "warning": (!dataset.warning.is_empty()).then_some(&dataset.warning),
         "explanation": (!dataset.explanation.is_empty()).then_some(&dataset.explanation),
         "stats": stats_json(&stats),
     })
@@ -220,6 +221,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
         config.layout,
         config.policy
     )?;
+    if !dataset.warning.is_empty() {
+        writeln!(text, "  warning {}", dataset.warning)?;
+    }
     if !dataset.explanation.is_empty() {
         writeln!(text, "  auto    {}", dataset.explanation)?;
     }

@@ -7,6 +7,7 @@ use fodder_api::{Client, v1};
 use fodder_core::{
     config::{DatasetConfig, Quota},
     layout::Layout,
+    size,
 };
 use fodder_policy::Policy;
 use std::time::Duration;
@@ -37,6 +38,34 @@ impl Wanted {
         }
     }
 
+    /// Which settings have no effect on a dataset that the node has, and what to do. Empty: none.
+    fn ignored(&self, node: &NodeArgs, has: &v1::DatasetStatus) -> String {
+        let config = has.config.clone().unwrap_or_default();
+        let mut ignored = Vec::new();
+        if let Some(policy) = self.policy.map(|policy| policy.to_string()).filter(|policy| *policy != config.policy) {
+            ignored.push(format!("policy {policy} (it has {})", config.policy));
+        }
+        if let Some(Quota::Share(share)) = node.cache_size
+            && config.quota != Some(v1::dataset_config::Quota::QuotaShare(share))
+        {
+            ignored.push(format!("cache size {}", Quota::Share(share)));
+        }
+        let refresh = self.refresh.map(|refresh| refresh.as_millis() as u64);
+        if refresh.is_some_and(|refresh| refresh != config.refresh_interval_ms) {
+            ignored.push("refresh".into());
+        }
+        if ignored.is_empty() {
+            return String::new();
+        }
+        format!(
+            "the node has dataset {:?} already, and these settings have no effect on it: {}; remove it first \
+             (fodder datasets remove {}), or use another name",
+            config.name,
+            ignored.join(", "),
+            config.name
+        )
+    }
+
     /// Whether a dataset that the node has will do.
     fn is(&self, has: &v1::DatasetConfig, shown_origin: &str) -> bool {
         let layout = self.layout.as_ref().map(|_| to_wire(&self.config(String::new(), String::new())));
@@ -54,9 +83,12 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
     }
     let origin = config::resolve_origin(dataset)?;
     let client = join_or_start(node).await?;
+    warn(&size_ignored(&client, node).await?);
     let shown = fodder_core::origin::redacted(&origin);
-    if let Some(name) = known(&client, wanted, &shown).await? {
-        return Ok((client, name));
+    if let Some(dataset) = known(&client, wanted, &shown).await? {
+        warn(&wanted.ignored(node, &dataset));
+        warn(&dataset.warning);
+        return Ok((client, name_of(dataset)));
     }
     // A name that is taken by another origin is made different by a hash of this one.
     let names = match &wanted.name {
@@ -76,11 +108,14 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
         config::check_name(&dataset.name)?;
         dataset.check_interval()?;
         match client.add_dataset(to_wire(&dataset)).await {
-            Ok(_) => return Ok((client, dataset.name)),
+            Ok(added) => {
+                warn(&added.warning);
+                return Ok((client, dataset.name));
+            }
             // Another who started at the same moment may have added it.
             Err(fodder_api::Error::Conflict(_)) => {
-                if let Some(name) = known(&client, wanted, &shown).await? {
-                    return Ok((client, name));
+                if let Some(dataset) = known(&client, wanted, &shown).await? {
+                    return Ok((client, name_of(dataset)));
                 }
             }
             Err(error) => return Err(error.into()),
@@ -89,8 +124,34 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
     bail!("the node has other datasets under every name for {shown}: add it yourself with `fodder datasets add --name`")
 }
 
-/// What the dataset is called, if the node has it.
-async fn known(client: &Client, wanted: &Wanted, shown_origin: &str) -> Result<Option<String>> {
-    let configs = client.list_datasets().await?.into_iter().filter_map(|dataset| dataset.config);
-    Ok(configs.into_iter().find(|config| wanted.is(config, shown_origin)).map(|config| config.name))
+/// That a node which runs already has another size than the one that is wanted. Empty: it has that size.
+async fn size_ignored(client: &Client, node: &NodeArgs) -> Result<String> {
+    let Some(Quota::Bytes(wanted)) = node.cache_size else { return Ok(String::new()) };
+    let has = client.status().await?.tiers.iter().map(|tier| tier.quota_bytes).sum::<u64>();
+    if has == wanted {
+        return Ok(String::new());
+    }
+    let (has, wanted) = (size::human(has), size::human(wanted));
+    Ok(format!(
+        "the cache size {wanted} has no effect: the node of this cache directory runs already with {has}; stop it first, or use \
+         another cache directory"
+    ))
+}
+
+/// The dataset, if the node has it.
+async fn known(client: &Client, wanted: &Wanted, shown_origin: &str) -> Result<Option<v1::DatasetStatus>> {
+    let is_it =
+        |dataset: &v1::DatasetStatus| dataset.config.as_ref().is_some_and(|config| wanted.is(config, shown_origin));
+    Ok(client.list_datasets().await?.into_iter().find(is_it))
+}
+
+fn name_of(dataset: v1::DatasetStatus) -> String {
+    dataset.config.map(|config| config.name).unwrap_or_default()
+}
+
+/// Prints a warning, unless it is empty. The Python package shows lines that begin so as warnings.
+pub fn warn(warning: &str) {
+    if !warning.is_empty() {
+        eprintln!("warning: {warning}");
+    }
 }

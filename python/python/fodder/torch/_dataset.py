@@ -12,6 +12,7 @@ import torch.utils.data
 
 import fodder
 from fodder._fodder import Batch
+from fodder.torch._context import annotate, describe_item
 
 _Buffer = Union[bytes, memoryview]
 
@@ -46,15 +47,23 @@ class ItemDataset(torch.utils.data.Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Any:
-        return self.__getitems__([index])[0]
+        content, label = self.dataset._get_one(index)
+        return self._checked(self.dataset._id(index), memoryview(content), label)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         return self.samples_of(self.dataset.get_batch(indices))
 
     def samples_of(self, batch: Batch) -> list[Any]:
         """What a loop is given for items that have arrived."""
-        labels = [-1 if label is None else label for label in batch.labels]
-        return [self._sample(view, label) for view, label in zip(batch.data, labels)]
+        return [self._checked(*item) for item in zip(batch.ids, batch.data, batch.labels)]
+
+    def _checked(self, id: int, view: memoryview, label: int | None) -> Any:
+        """A sample. What its decoder or transform raises names the item."""
+        try:
+            return self._sample(view, -1 if label is None else label)
+        except Exception as error:
+            annotate(error, f"fodder: {describe_item(self.dataset, id)}, {len(view)} bytes")
+            raise
 
     def _sample(self, view: memoryview, label: int) -> Any:
         sample = self.decode(view)
@@ -86,6 +95,8 @@ class ImageFolder(ItemDataset):
         super().__init__(root, transform, target_transform, **how)
         self.root = root
         self.loader = loader or pil_image
+        self._built_for: fodder.Dataset | None = None
+        self._built: dict[str, Any] = {}
         if not self.dataset.classes:
             raise FileNotFoundError(f"there are no class directories with images in {self.dataset!r}")
 
@@ -97,18 +108,32 @@ class ImageFolder(ItemDataset):
     @property
     def class_to_idx(self) -> dict[str, int]:
         """The label of each class."""
-        return {name: label for label, name in enumerate(self.classes)}
+        built: dict[str, int] = self._once("class_to_idx", lambda: {name: n for n, name in enumerate(self.classes)})
+        return built
 
     @property
     def targets(self) -> list[int]:
         """The label of each sample."""
-        labels: list[int] = self.dataset.labels.tolist()
-        return labels
+        built: list[int] = self._once("targets", lambda: self.dataset.labels.tolist())
+        return built
 
     @property
     def samples(self) -> list[tuple[str, int]]:
         """The path and the label of each sample."""
-        return list(zip(self.dataset.names, self.targets))
+        built: list[tuple[str, int]] = self._once("samples", lambda: list(zip(self.dataset.names, self.targets)))
+        return built
+
+    def _once(self, what: str, build: Callable[[], Any]) -> Any:
+        """A list that is built when it is first asked for, and again for another dataset or snapshot."""
+        if self._built_for is not self.dataset:
+            self._built_for, self._built = self.dataset, {}
+        if what not in self._built:
+            self._built[what] = build()
+        return self._built[what]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers build their own lists if they need them."""
+        return {**self.__dict__, "_built_for": None, "_built": {}}
 
     @property
     def imgs(self) -> list[tuple[str, int]]:

@@ -11,6 +11,7 @@ import torch.utils.data
 import fodder
 from fodder import errors
 from fodder._fodder import Batch
+from fodder.torch._context import annotate
 from fodder.torch._dataset import ItemDataset
 from fodder.torch._source import LocalDataset
 
@@ -66,7 +67,15 @@ class Fetch(torch.utils.data.Dataset[Parcel]):
         deliveries = batch.deliveries
         if by_id and ticket.pads is not None:
             deliveries = ["pad" if pad else "planned" for pad in ticket.pads]
-        return Parcel(ticket, batch, deliveries, by_id, self.collate(self.dataset.samples_of(batch)))
+        samples = self.dataset.samples_of(batch)
+        try:
+            data = self.collate(samples)
+        except Exception as error:
+            annotate(
+                error, f"fodder: batch {ticket.number}, items {batch.ids} of dataset {self.dataset.dataset.name!r}"
+            )
+            raise
+        return Parcel(ticket, batch, deliveries, by_id, data)
 
     def _read(self, ticket: Ticket, index: list[int]) -> Parcel:
         """Reads by index, without a job."""

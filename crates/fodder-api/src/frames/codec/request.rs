@@ -34,6 +34,8 @@ pub(super) const VIEW: u8 = 20;
 pub(super) const VIEWED: u8 = 21;
 pub(super) const OPEN_OBJECT: u8 = 22;
 pub(super) const RENEW: u8 = 23;
+pub(super) const LEASE_CACHED: u8 = 24;
+pub(super) const TOUCH_ITEMS: u8 = 25;
 
 /// The first 16 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl RequestHead {
         if head.body_bytes > MAX_REQUEST_BYTES {
             return bad(format!("a request of {} bytes, and {MAX_REQUEST_BYTES} are allowed", head.body_bytes));
         }
-        if head.request == 0 || !(OPEN..=RENEW).contains(&head.op) || bytes[9..12] != [0; 3] {
+        if head.request == 0 || !(OPEN..=TOUCH_ITEMS).contains(&head.op) || bytes[9..12] != [0; 3] {
             return bad("a request that this version does not know");
         }
         Ok(head)
@@ -127,6 +129,16 @@ pub enum Request<'a> {
     },
     /// Asks for leases on the objects of items.
     Lease {
+        /// The items' ids.
+        ids: Ids<'a>,
+    },
+    /// Asks for leases on the objects of items that are whole objects and cached; fetches nothing.
+    LeaseCached {
+        /// The items' ids.
+        ids: Ids<'a>,
+    },
+    /// Reports that items were read from leases which the client holds.
+    TouchItems {
         /// The items' ids.
         ids: Ids<'a>,
     },

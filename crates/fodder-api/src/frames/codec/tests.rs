@@ -49,6 +49,8 @@ proptest! {
             Request::Read { target: TargetRef::Item(item), offset, length, reader: 0 },
             Request::Read { target: TargetRef::Path(&path), offset, length, reader: 0 },
             Request::Lease { ids },
+            Request::LeaseCached { ids },
+            Request::TouchItems { ids },
             Request::LeasePath { path: &path },
             Request::Return { leases: ids },
             Request::Ping,

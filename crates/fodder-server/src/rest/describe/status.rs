@@ -82,6 +82,8 @@ pub(in crate::rest) struct DatasetStatus {
     pieces: u64,
     /// What the policy `auto` has chosen, and why; null for every other.
     explanation: Option<Explanation>,
+    /// Why the layout probably does not fit the objects, and what to do.
+    warning: Option<String>,
     /// What was counted since the node started.
     stats: DatasetStats,
 }

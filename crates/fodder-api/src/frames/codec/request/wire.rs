@@ -57,6 +57,8 @@ impl<'a> Request<'a> {
                 Self::Read { target, offset: u64_at(head, 0), length: u64_at(head, 8), reader }
             }
             LEASE => Self::Lease { ids: Ids::decode(body, MAX_LEASES)? },
+            LEASE_CACHED => Self::LeaseCached { ids: Ids::decode(body, MAX_LEASES)? },
+            TOUCH_ITEMS => Self::TouchItems { ids: Ids::decode(body, MAX_IDS)? },
             LEASE_PATH => Self::LeasePath { path: text(body, MAX_PATH_BYTES)? },
             RETURN => Self::Return { leases: Ids::decode(body, MAX_IDS)? },
             PING if body.is_empty() => Self::Ping,
@@ -155,6 +157,14 @@ impl<'a> Request<'a> {
             Self::Lease { ids } => {
                 out.extend_from_slice(ids.0);
                 LEASE
+            }
+            Self::LeaseCached { ids } => {
+                out.extend_from_slice(ids.0);
+                LEASE_CACHED
+            }
+            Self::TouchItems { ids } => {
+                out.extend_from_slice(ids.0);
+                TOUCH_ITEMS
             }
             Self::LeasePath { path } => {
                 out.extend_from_slice(path.as_bytes());
