@@ -61,6 +61,7 @@ class Contest:
         torch.set_num_threads(1)
         self.torch, self.fodder = torch, fodder
         self.near, self.far = (fodder.connect(socket).dataset("bench") for socket in (near, far))
+        self.paths = [str(Path(files) / name) for name in self.near.names]
         resized = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.PILToTensor()])
         ours, theirs = fodder.torch.ImageFolder, torchvision.datasets.ImageFolder
         drawn_here = fodder.connect(drawn).dataset("bench")
@@ -90,10 +91,24 @@ class Contest:
 
     def one(self, count: str) -> float:
         """Microseconds of one item, the median."""
+        return self.each(count, lambda index: self.near[index], computing=False)
+
+    def spaced(self, count: str) -> float:
+        """The same in a loop that computes between items, as one that decodes them does."""
+        return self.each(count, lambda index: self.near[index], computing=True)
+
+    def plain(self, count: str, computing: str) -> float:
+        """Microseconds of `open().read()` of the same files, the median."""
+        return self.each(count, lambda index: read_file(self.paths[index]), computing == "computing")
+
+    def each(self, count: str, read, computing: bool) -> float:
         order, taken = np.random.default_rng(3).integers(0, len(self.near), int(count)).tolist(), []
+        numbers = np.random.default_rng(0).random(50_000)
         for index in order:
+            if computing:
+                np.sort(numbers)
             begun = time.perf_counter()
-            self.near[index]
+            read(index)
             taken.append(time.perf_counter() - begun)
         return float(np.median(taken)) * 1e6
 
