@@ -16,7 +16,7 @@ impl Dataset {
         if snapshot.object_count() == 0 {
             return None;
         }
-        if snapshot.len() == 0 {
+        if snapshot.is_empty() {
             return Some(format!(
                 "dataset {:?} has no items: none of its {} objects is a file of layout {:?}; use the layout \"files\" for \
                  single files, or name the directory that holds the shards",
