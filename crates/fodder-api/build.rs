@@ -11,6 +11,7 @@ const PRINTED: [&str; 21] = [
     "DatasetConfig.quota",
     "Tuning",
     "DatasetStatus",
+    "Listing",
     "DatasetStats",
     "RefreshReply",
     "StatReply",

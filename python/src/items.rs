@@ -75,6 +75,7 @@ pub(crate) fn dataset<'py>(py: Python<'py>, status: &v1::DatasetStatus) -> PyRes
     said.set_item("total_bytes", status.total_bytes)?;
     said.set_item("cached_bytes", status.cached_bytes)?;
     said.set_item("explanation", &status.explanation)?;
+    said.set_item("problems", &status.problems)?;
     let stats = status.stats.unwrap_or_default();
     let v1::DatasetStats { hits_mem, hits_ssd, hits_hdd, joined, origin, bypass, failed, .. } = stats;
     for (name, count) in [

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result};
 use clap::Args;
 use fodder_core::{
-    catalog::Catalog,
+    catalog::{Catalog, RefreshRules},
     config::{Medium, TierConfig},
     layout::Layout,
     origin::{Origin, OriginOptions},
@@ -59,8 +59,8 @@ fn build_catalog(dir: &Path, items: u64) -> Result<()> {
     let uri = bucket::serve(items, 110_000)?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        let origin = Origin::open(&uri, &OriginOptions { anonymous: true, concurrency: 64 }).await?;
-        Catalog::build(dir, &identity(), &Layout::Files, &origin).await?;
+        let origin = Origin::open(&uri, &OriginOptions { anonymous: true, ..OriginOptions::default() }).await?;
+        Catalog::build(dir, &identity(), &Layout::Files, &origin, &RefreshRules::default()).await?;
         Ok(())
     })
 }

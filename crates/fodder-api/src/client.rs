@@ -212,7 +212,14 @@ impl Client {
 
     /// Looks for new, changed and removed objects.
     pub async fn refresh(&self, dataset: &str) -> Result<v1::RefreshReply> {
-        self.peer.long(self.node.clone().refresh(v1::RefreshRequest { dataset: dataset.into() })).await
+        self.refresh_with(dataset, false).await
+    }
+
+    /// The same; with `confirm_removals` also if the listing removes everything, more than the configured share, or is of
+    /// another file system.
+    pub async fn refresh_with(&self, dataset: &str, confirm_removals: bool) -> Result<v1::RefreshReply> {
+        let request = v1::RefreshRequest { dataset: dataset.into(), confirm_removals };
+        self.peer.long(self.node.clone().refresh(request)).await
     }
 
     /// What is known of an object or an item.

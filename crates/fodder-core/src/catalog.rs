@@ -18,6 +18,7 @@ mod order;
 mod packed;
 mod reader;
 pub(crate) mod record;
+mod rules;
 mod seal;
 mod segment;
 mod snapshot;
@@ -27,6 +28,7 @@ mod version;
 
 pub use directory::{Child, Entry, Resume};
 pub use object::Objects;
+pub use rules::RefreshRules;
 pub use snapshot::Snapshot;
 pub use told::Arriving;
 
@@ -34,7 +36,7 @@ use crate::{
     Error, Result,
     id::{ObjectSlot, SnapshotId, Version},
     layout::Layout,
-    origin::{Link, Origin},
+    origin::{ListingDetails, Origin},
 };
 use arc_swap::ArcSwap;
 use diff::Diff;
@@ -162,46 +164,61 @@ impl Catalog {
     }
 
     /// Lists the origin, indexes its objects and seals the first snapshot.
-    pub async fn build(dir: &Path, identity: &blake3::Hash, layout: &Layout, origin: &Origin) -> Result<Self> {
-        Self::build_from(dir, identity, layout, origin).await
+    pub async fn build(
+        dir: &Path,
+        identity: &blake3::Hash,
+        layout: &Layout,
+        origin: &Origin,
+        rules: &RefreshRules,
+    ) -> Result<Self> {
+        Self::build_with(dir, identity, layout, origin, rules).await
     }
 
-    async fn build_from(dir: &Path, identity: &blake3::Hash, layout: &Layout, source: &dyn Source) -> Result<Self> {
+    async fn build_with(
+        dir: &Path,
+        identity: &blake3::Hash,
+        layout: &Layout,
+        source: &dyn Source,
+        rules: &RefreshRules,
+    ) -> Result<Self> {
         fs::create_dir_all(dir).map_err(|error| Error::io("create", dir, &error))?;
         let catalog = Self::new(dir, identity, layout, State::empty(dir, identity, layout)?);
-        catalog.refresh_from(source).await?;
+        catalog.refresh_and(source, rules, None).await?;
         Ok(catalog)
     }
 
     /// Lists the origin again; if anything differs, seals a new snapshot that shares the unchanged objects.
-    pub async fn refresh(&self, origin: &Origin) -> Result<RefreshReport> {
-        self.refresh_from(origin).await
+    pub async fn refresh(&self, origin: &Origin, rules: &RefreshRules) -> Result<RefreshReport> {
+        self.refresh_and(origin, rules, None).await
     }
 
     /// The same; `revalidate` compares the contents of local files of which only the change time differs.
-    pub async fn refresh_with(&self, origin: &Origin, revalidate: &dyn Revalidate) -> Result<RefreshReport> {
-        self.refresh_and(origin, Some(revalidate)).await
+    pub async fn refresh_with(
+        &self,
+        origin: &Origin,
+        rules: &RefreshRules,
+        revalidate: &dyn Revalidate,
+    ) -> Result<RefreshReport> {
+        self.refresh_and(origin, rules, Some(revalidate)).await
     }
 
-    async fn refresh_from(&self, source: &dyn Source) -> Result<RefreshReport> {
-        self.refresh_and(source, None).await
-    }
-
-    async fn refresh_and(&self, source: &dyn Source, revalidate: Option<&dyn Revalidate>) -> Result<RefreshReport> {
+    async fn refresh_and(
+        &self,
+        source: &dyn Source,
+        rules: &RefreshRules,
+        revalidate: Option<&dyn Revalidate>,
+    ) -> Result<RefreshReport> {
         let guard = self.changing.clone().lock_owned().await;
-        let mut listing = Listing::default();
-        let mut entries = source.list();
-        while let Some(entry) = entries.try_next().await? {
-            listing.push(&entry)?;
-        }
-        let links = source.links();
+        let mut listing = rules.cancellable(list(source)).await?;
+        let mut details = source.take_details();
         let state = self.inner.state.load_full();
         let layout = self.inner.layout.clone();
         let known = Arc::clone(&state);
-        let (listing, links, mut diff) = blocking(move || {
+        let (listing, details, mut diff) = blocking(move || {
             listing.sort();
+            details.sort();
             let diff = Diff::compare(&listing, &known.objects, known.snapshots.last().map(Arc::as_ref));
-            Ok((listing, link::in_order(links), diff))
+            Ok((listing, details, diff))
         })
         .await?;
         if let Some(revalidate) = revalidate {
@@ -216,12 +233,12 @@ impl Catalog {
         .await?;
         let report = diff.report;
         let newest = self.inner.state.load().snapshots.last().cloned();
-        if !diff.differs() && newest.is_some_and(|newest| newest.links().are(&links)) {
+        if !diff.differs() && newest.is_some_and(|newest| newest.links().are(&details.links)) {
             return Ok(report);
         }
         let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, others, source).await?;
         let inner = self.inner.clone();
-        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links, None)).await?;
+        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &details, None)).await?;
         Ok(report)
     }
 
@@ -255,10 +272,10 @@ impl Catalog {
             Ok((told, diff))
         })
         .await?;
-        let Told { listing, items, links } = told;
+        let Told { listing, items, details } = told;
         let fresh = Fresh::as_told(&self.inner.layout, listing, diff.fresh, &items, source).await?;
         let inner = self.inner.clone();
-        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &links, Some(id))).await
+        blocking(move || inner.commit(&guard, &fresh, &diff.slots, &details, Some(id))).await
     }
 
     /// Waits until whoever changes it is done.
@@ -297,6 +314,16 @@ impl Catalog {
     pub fn objects(&self) -> Arc<Objects> {
         self.inner.state.load().objects.clone()
     }
+}
+
+/// Everything that a source lists.
+async fn list(source: &dyn Source) -> Result<Listing> {
+    let mut listing = Listing::default();
+    let mut entries = source.list();
+    while let Some(entry) = entries.try_next().await? {
+        listing.push(&entry)?;
+    }
+    Ok(listing)
 }
 
 /// Work that computes or waits for a disk, away from the threads that serve.
@@ -343,14 +370,14 @@ impl State {
 }
 
 impl Inner {
-    /// Writes what is fresh as a segment, seals a snapshot of `slots` and `links` (in path order), and makes both count: as the
+    /// Writes what is fresh as a segment, seals a snapshot of `slots` and `details` (in path order), and makes both count: as the
     /// newest or, if it was `told` under that name, beside it.
     fn commit(
         &self,
         _changing: &OwnedMutexGuard<()>,
         fresh: &Fresh,
         slots: &[u32],
-        links: &[Link],
+        details: &ListingDetails,
         told: Option<SnapshotId>,
     ) -> Result<Arc<Snapshot>> {
         let state = self.state.load_full();
@@ -358,7 +385,7 @@ impl Inner {
         let objects = self.append(&mut manifest, &state.objects, fresh)?;
         let name = number(&mut manifest, "snapshot");
         let path = self.dir.join(&name);
-        seal::seal(&path, &self.layout, &objects, slots, links)?;
+        seal::seal(&path, &self.layout, &objects, slots, details)?;
         let sealed = Arc::new(Snapshot::open(&path, &self.layout, objects.clone()).map_err(internal)?);
         if told.is_some_and(|told| told != sealed.id()) {
             return Err(Error::Corrupt(format!("a snapshot that another node tells is {} here", sealed.id())));

@@ -1,7 +1,9 @@
 //! What a user may set about the engine, with the defaults. Plain data: the binary reads and checks it once.
 
+mod listing;
 mod tuning;
 
+pub use listing::{FollowLinks, ListingConfig};
 pub use tuning::Tuning;
 
 use crate::{Error, Result, layout::Layout, size};
@@ -101,6 +103,9 @@ pub struct DatasetConfig {
     /// Read a public bucket without credentials.
     #[serde(default)]
     pub anonymous: bool,
+    /// How the origin is listed, and which removals a refresh accepts.
+    #[serde(default)]
+    pub listing: ListingConfig,
 }
 
 impl DatasetConfig {
@@ -115,6 +120,7 @@ impl DatasetConfig {
             quota: None,
             refresh_interval: None,
             anonymous: false,
+            listing: ListingConfig::default(),
         }
     }
 

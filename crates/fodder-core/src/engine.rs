@@ -47,7 +47,7 @@ pub use view::View;
 
 use crate::{
     Error, Result,
-    catalog::Catalog,
+    catalog::{Catalog, RefreshRules},
     config::{DatasetConfig, EngineConfig, Medium, Quota, TierConfig},
     origin::{Origin, OriginOptions},
     tier::Health,
@@ -214,16 +214,19 @@ impl Engine {
     }
 
     /// Adds a dataset: reopens its catalog, or lists the origin. Adding it twice alike is fine;
-    /// [`Error::Conflict`] if the name is taken by something else. Done to its end, also if nobody waits for that.
+    /// [`Error::Conflict`] if the name is taken by something else. Dropping the future stops the listing; once the listing is
+    /// complete, the dataset is added in any case.
     pub async fn add_dataset(self: &Arc<Self>, config: DatasetConfig) -> Result<Arc<Dataset>> {
         check(&config)?;
-        let engine = Arc::clone(self);
-        self.shared.to_its_end(&self.shared.closing, async move { engine.add_dataset_here(config).await }).await
+        let (engine, rules) = (Arc::clone(self), RefreshRules::default());
+        let _cancel_when_dropped = rules.cancel.clone().drop_guard();
+        self.shared.to_its_end(&self.shared.closing, async move { engine.add_dataset_here(config, &rules).await }).await
     }
 
-    async fn add_dataset_here(&self, config: DatasetConfig) -> Result<Arc<Dataset>> {
+    async fn add_dataset_here(&self, config: DatasetConfig, rules: &RefreshRules) -> Result<Arc<Dataset>> {
         let _one_at_a_time = self.changing.lock().await;
-        let options = OriginOptions { anonymous: config.anonymous, concurrency: self.config.origin_concurrency };
+        let (anonymous, listing) = (config.anonymous, config.listing.clone());
+        let options = OriginOptions { anonymous, concurrency: self.config.origin_concurrency, listing };
         let origin = Origin::open(&config.origin, &options).await?;
         if let Some(dataset) = self.datasets.read().get(&config.name).cloned() {
             let same = DatasetConfig { origin: origin.uri().to_owned(), ..config } == *dataset.config();
@@ -239,7 +242,7 @@ impl Engine {
         let known = on_blocking_thread(move || Catalog::open(&known_dir, &identity, &layout)).await?;
         let catalog = match known {
             Some(catalog) => catalog,
-            None => Catalog::build(&dir, &identity, &config.layout, &origin).await?,
+            None => Catalog::build(&dir, &identity, &config.layout, &origin, rules).await?,
         };
         let (spaces, shared) = (self.spaces.clone(), Arc::clone(&self.shared));
         let attach = move || Dataset::attach(config, catalog, origin, &spaces, shared);
@@ -385,5 +388,6 @@ fn check(config: &DatasetConfig) -> Result<()> {
     {
         return Err(Error::Invalid(format!("a dataset's share of the cache is over 0 and at most 1, not {share}")));
     }
+    config.listing.check()?;
     config.check_interval()
 }

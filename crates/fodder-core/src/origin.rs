@@ -6,7 +6,9 @@
 mod address;
 mod aws;
 mod cloud;
+mod details;
 mod failure;
+mod limit;
 mod link;
 mod local;
 mod name;
@@ -14,6 +16,7 @@ mod patience;
 mod read;
 mod read_only;
 mod redact;
+mod root;
 mod source;
 pub(crate) mod stamp;
 mod suggest;
@@ -22,14 +25,17 @@ mod tail;
 mod throttle;
 mod wire;
 
+pub use details::ListingDetails;
 pub use link::Link;
 pub use patience::Patience;
 pub use redact::REDACTED;
+pub use root::RootIdentity;
 
-use crate::{Error, Result, id::Version};
+use crate::{Error, Result, config::ListingConfig, id::Version};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, future, stream, stream::BoxStream};
 use object_store::{GetOptions, ObjectMeta, path::Path};
+use parking_lot::Mutex;
 use read::{Reader, Want, version_of};
 use source::Source;
 use std::{
@@ -60,11 +66,13 @@ pub struct OriginOptions {
     pub anonymous: bool,
     /// Requests that may be under way at once.
     pub concurrency: usize,
+    /// How it is listed.
+    pub listing: ListingConfig,
 }
 
 impl Default for OriginOptions {
     fn default() -> Self {
-        Self { anonymous: false, concurrency: 64 }
+        Self { anonymous: false, concurrency: 64, listing: ListingConfig::default() }
     }
 }
 
@@ -73,6 +81,9 @@ impl Default for OriginOptions {
 pub struct Origin {
     source: Source,
     reader: Arc<Reader>,
+    listing: ListingConfig,
+    /// Warnings of the last listing, which are not logged again.
+    warned: Mutex<Vec<String>>,
 }
 
 impl Origin {
@@ -85,7 +96,7 @@ impl Origin {
     pub async fn open_with(uri: &str, options: &OriginOptions, patience: Patience) -> Result<Self> {
         let source = Source::open(uri, options, &patience).await?;
         let reader = Arc::new(Reader::new(Arc::clone(&source.stores.objects), patience, options.concurrency));
-        Ok(Self { source, reader })
+        Ok(Self { source, reader, listing: options.listing.clone(), warned: Mutex::default() })
     }
 
     /// The URI as it may be shown: without credentials.
@@ -117,26 +128,36 @@ impl Origin {
         self.source.skipped.load(Ordering::Relaxed)
     }
 
-    /// The symbolic links that the last listing found, and that lead to what it listed; each is listed as what it leads to, too.
-    pub fn links(&self) -> Vec<Link> {
-        std::mem::take(&mut *self.source.links.lock())
+    /// What the last listing found beside objects. Links lead to what it listed, and each is listed as what it leads to as well.
+    pub fn take_details(&self) -> ListingDetails {
+        std::mem::take(&mut *self.source.details.lock())
     }
 
-    /// All objects below the origin, in no particular order.
+    /// All objects below the origin, in no particular order. Fails if a limit of [`ListingConfig`] is exceeded; stops when dropped.
     pub fn list(&self) -> BoxStream<'_, Result<ObjectEntry>> {
         if let Some((single, _)) = &self.source.single {
             return stream::once(self.head(single)).boxed();
         }
         self.source.skipped.store(0, Ordering::Relaxed);
-        self.source.links.lock().clear();
+        self.take_details();
         let entries = self.source.list(&self.reader).try_filter_map(|meta| future::ready(Ok(self.entry(meta))));
-        let end = stream::once(async {
-            let skipped = self.skipped();
-            if skipped > 0 {
-                tracing::warn!(origin = self.uri(), skipped, "objects were left out: their names cannot be asked for");
-            }
-        });
+        let entries = limit::limited(entries.boxed(), &self.listing, self.uri());
+        let end = stream::once(async { self.warn() });
         entries.chain(end.filter_map(|()| future::ready(None))).boxed()
+    }
+
+    /// Logs what a listing left out; periodic listings log the same only once.
+    fn warn(&self) {
+        let mut warnings = self.source.details.lock().warnings.clone();
+        let skipped = self.skipped();
+        if skipped > 0 {
+            warnings.push(format!("objects were left out because their names cannot be requested: {skipped}"));
+        }
+        let mut warned = self.warned.lock();
+        for warning in warnings.iter().filter(|warning| !warned.contains(warning)) {
+            tracing::warn!(origin = self.uri(), "{warning}");
+        }
+        *warned = warnings;
     }
 
     /// An entry of a listing; None for what is no object of this origin.

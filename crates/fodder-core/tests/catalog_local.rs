@@ -3,7 +3,7 @@
 
 use fodder_core::{
     Error,
-    catalog::Catalog,
+    catalog::{Catalog, RefreshRules},
     layout::Layout,
     origin::{Origin, OriginOptions},
 };
@@ -35,19 +35,20 @@ async fn a_directory_of_classes_is_listed_refreshed_and_reopened() {
     ["dog/1.jpg", "cat/2.jpg", "cat/1.png", "cat/notes.txt"].iter().for_each(|path| put(top.path(), path, path));
     let origin = open(top.path()).await;
     let identity = identity(&origin);
-    let catalog = Catalog::build(dir.path(), &identity, &Layout::Files, &origin).await.unwrap();
+    let catalog =
+        Catalog::build(dir.path(), &identity, &Layout::Files, &origin, &RefreshRules::default()).await.unwrap();
     assert_eq!(names(&catalog), ["cat/1.png", "cat/2.jpg", "dog/1.jpg"]);
     assert_eq!(catalog.current().classes(), ["cat", "dog"]);
     let (first, kept) = (catalog.current().id(), catalog.current().lookup("dog/1.jpg").unwrap());
 
-    let report = catalog.refresh(&origin).await.unwrap();
+    let report = catalog.refresh(&origin, &RefreshRules::default()).await.unwrap();
     assert_eq!((report.unchanged, report.added + report.changed + report.removed), (4, 0));
     assert_eq!(catalog.current().id(), first);
 
     put(top.path(), "ant/0.jpg", "new");
     put(top.path(), "cat/2.jpg", "longer than before");
     fs::remove_file(top.path().join("cat/1.png")).unwrap();
-    let report = catalog.refresh(&origin).await.unwrap();
+    let report = catalog.refresh(&origin, &RefreshRules::default()).await.unwrap();
     assert_eq!((report.added, report.changed, report.removed, report.unchanged), (1, 1, 1, 2));
     drop(catalog);
     let catalog = Catalog::open(dir.path(), &identity, &Layout::Files).unwrap().unwrap();
@@ -64,7 +65,8 @@ async fn the_bytes_of_an_item_are_those_of_its_range() {
     put(top.path(), "big", &bytes);
     let origin = open(top.path()).await;
     let layout: Layout = "blocks:2MiB".parse().unwrap();
-    let catalog = Catalog::build(dir.path(), &identity(&origin), &layout, &origin).await.unwrap();
+    let catalog =
+        Catalog::build(dir.path(), &identity(&origin), &layout, &origin, &RefreshRules::default()).await.unwrap();
     let (snapshot, objects) = (catalog.current(), catalog.objects());
     let item = snapshot.item(2).unwrap();
     let version = objects.version(item.object);
@@ -81,8 +83,10 @@ async fn an_origin_that_is_gone_changes_nothing() {
     let (top, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(top.path(), "data/a", "a");
     let origin = open(&top.path().join("data")).await;
-    let catalog = Catalog::build(dir.path(), &identity(&origin), &Layout::Files, &origin).await.unwrap();
+    let catalog = Catalog::build(dir.path(), &identity(&origin), &Layout::Files, &origin, &RefreshRules::default())
+        .await
+        .unwrap();
     fs::rename(top.path().join("data"), top.path().join("elsewhere")).unwrap();
-    assert!(catalog.refresh(&origin).await.is_err());
+    assert!(catalog.refresh(&origin, &RefreshRules::default()).await.is_err());
     assert_eq!(names(&catalog), ["a"]);
 }

@@ -3,6 +3,7 @@
 
 use fodder_core::{
     Error,
+    config::{FollowLinks, ListingConfig},
     id::Version,
     origin::{ObjectEntry, Origin, OriginOptions},
 };
@@ -18,6 +19,16 @@ use std::{
 
 async fn open(path: &Path) -> Origin {
     Origin::open(path.to_str().unwrap(), &OriginOptions::default()).await.unwrap()
+}
+
+/// An origin that is listed with other settings than the default ones.
+async fn open_with(path: &Path, listing: ListingConfig) -> Origin {
+    let options = OriginOptions { listing, ..OriginOptions::default() };
+    Origin::open(path.to_str().unwrap(), &options).await.unwrap()
+}
+
+fn following(follow_links: FollowLinks) -> ListingConfig {
+    ListingConfig { follow_links, ..ListingConfig::default() }
 }
 
 async fn list(origin: &Origin) -> Vec<ObjectEntry> {
@@ -88,7 +99,7 @@ async fn links_are_followed_and_special_files_left_out() {
     link(Path::new(&"n".repeat(256)), "longer than a name can be");
     let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
 
-    let origin = open(dir.path()).await;
+    let origin = open_with(dir.path(), following(FollowLinks::All)).await;
     let entries = list(&origin).await;
     assert_eq!(entries.iter().map(|entry| &*entry.path).collect::<Vec<_>>(), ["alias", "elsewhere/far", "near"]);
     assert_eq!(origin.skipped(), 0);
@@ -113,10 +124,10 @@ async fn links_that_stay_in_the_directory_are_told_of_and_others_only_followed()
     link(Path::new("nothing"), "broken");
     link(Path::new(std::ffi::OsStr::from_bytes(b"v2/deep")), "line\nbreak");
 
-    let origin = open(dir.path()).await;
+    let origin = open_with(dir.path(), following(FollowLinks::All)).await;
     for _ in 0..2 {
         let entries = list(&origin).await;
-        let mut links = origin.links();
+        let mut links = origin.take_details().links;
         links.sort();
         let told: Vec<_> = links.iter().map(|link| (link.path.as_str(), link.target.as_str())).collect();
         let expected = [
@@ -303,7 +314,8 @@ async fn what_cannot_be_looked_at_fails_a_listing_and_is_not_taken_for_gone() {
     };
     std::os::unix::fs::symlink(&dead.0, linking.path().join("link")).unwrap();
     for (dir, name) in [(&dir, "dead"), (&linking, "link")] {
-        let listed: Result<Vec<_>, _> = open(dir.path()).await.list().try_collect().await;
+        let origin = open_with(dir.path(), following(FollowLinks::All)).await;
+        let listed: Result<Vec<_>, _> = origin.list().try_collect().await;
         let error = listed.expect_err("the listing is not whole");
         assert!(matches!(error, Error::Unavailable(_)) && error.to_string().contains(name), "{error}");
     }

@@ -21,7 +21,7 @@ fn quick() -> Patience {
 
 async fn open(server: &Server, place: &str, concurrency: usize) -> Origin {
     let uri = format!("s3://{place}?endpoint={}&region=us-east-1", server.endpoint());
-    let options = OriginOptions { anonymous: true, concurrency };
+    let options = OriginOptions { anonymous: true, concurrency, ..OriginOptions::default() };
     Origin::open_with(&uri, &options, quick()).await.unwrap()
 }
 
@@ -212,4 +212,24 @@ async fn a_server_that_is_gone_or_refuses_is_an_error_in_bounded_time() {
     drop(server);
     let error = tokio::time::timeout(Duration::from_secs(10), read(&origin, &entry, 0..1)).await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::Unavailable(text) if text.contains("8 attempts")), "{error}");
+}
+
+#[tokio::test]
+async fn a_continuation_token_that_repeats_ends_the_listing_with_an_error() {
+    const PAGE: &str = "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>\
+        <Contents><Key>KEY</Key><LastModified>2026-11-15T10:00:00.000Z</LastModified><ETag>e</ETag><Size>1</Size></Contents>\
+        </ListBucketResult>";
+    for (first, second) in [
+        // The same token, whatever comes with it.
+        (PAGE.replace("KEY", "a"), PAGE.replace("KEY", "b")),
+        // A server that ignores the token, and makes up another one.
+        (PAGE.replace("KEY", "a"), PAGE.replace("KEY", "a").replace("again", "other")),
+    ] {
+        let (server, origin) = start().await;
+        let pages = [first, second].map(|page| Fault::Body(200, page.leak()));
+        server.faults("", pages);
+        let listed: Result<Vec<_>, _> = origin.list().try_collect().await;
+        let error = listed.unwrap_err();
+        assert!(matches!(&error, Error::Unavailable(text) if text.contains("same page again")), "{error}");
+    }
 }

@@ -4,12 +4,14 @@
 mod bytes;
 mod convert;
 mod job;
+mod listing;
 mod objects;
 mod stall;
 mod tuning;
 mod upload;
 mod warm;
 
+pub use convert::config_message;
 pub(crate) use convert::{refuse, stats_message};
 
 use crate::{

@@ -26,6 +26,7 @@ mod warm;
 mod wire;
 
 pub use cluster::ClusterConfig;
+pub use grpc::config_message;
 pub use icache::IcacheConfig;
 pub use node::{Addresses, Node, NodeConfig, NodeInfo};
 pub use state::{Connections, NodeState, Reloading};

@@ -2,6 +2,7 @@
 
 mod bench;
 mod job;
+mod listing;
 mod mount;
 mod serve;
 mod sim;
@@ -362,6 +363,9 @@ pub struct DatasetArgs {
     /// Read a public bucket without credentials.
     #[arg(long)]
     pub anonymous: bool,
+    /// How the origin is listed.
+    #[command(flatten)]
+    pub listing: listing::ListingArgs,
 }
 
 /// A dataset that a node of this host should serve.

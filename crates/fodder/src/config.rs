@@ -114,12 +114,17 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
         config.node.socket = socket.clone();
     }
     apply_cluster_flags(&mut config.cluster, &args.cluster);
+    anyhow::ensure!(
+        args.origin.is_some() || args.listing == Default::default(),
+        "flags that say how an origin is listed need an ORIGIN; the datasets of a configuration file have the key `listing`"
+    );
     if let Some(origin) = &args.origin {
         let dataset = DatasetConfig {
             layout: args.layout.clone().unwrap_or_default(),
             policy: args.policy.unwrap_or_default(),
             refresh_interval: args.refresh,
             anonymous: args.anonymous,
+            listing: args.listing.config(),
             ..DatasetConfig::new(args.name.clone().unwrap_or_default(), origin.clone())
         };
         let dataset = complete(dataset)?;
@@ -176,6 +181,7 @@ pub fn complete(mut dataset: DatasetConfig) -> Result<DatasetConfig> {
         dataset.name = dataset_name(&dataset.origin);
     }
     dataset.check_interval()?;
+    dataset.listing.check()?;
     Ok(dataset)
 }
 

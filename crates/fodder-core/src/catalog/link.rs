@@ -15,13 +15,6 @@ pub(super) struct Links {
     bytes: Section,
 }
 
-/// Links in path order, one for each path.
-pub(super) fn in_order(mut links: Vec<Link>) -> Vec<Link> {
-    links.sort_unstable();
-    links.dedup_by(|later, earlier| later.path == earlier.path);
-    links
-}
-
 /// Appends a link as the file has it.
 pub(super) fn pack(link: &Link, out: &mut Vec<u8>) {
     for text in [&link.path, &link.target] {

@@ -13,12 +13,18 @@ use crate::{
     Error, Result,
     id::{ObjectSlot, SnapshotId},
     layout::{Layout, files},
-    origin::Link,
+    origin::ListingDetails,
 };
 use std::path::Path;
 
 /// Seals the objects in `slots` and the links among them, both in path order, as a snapshot.
-pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32], links: &[Link]) -> Result<()> {
+pub(super) fn seal(
+    path: &Path,
+    layout: &Layout,
+    objects: &Objects,
+    slots: &[u32],
+    details: &ListingDetails,
+) -> Result<()> {
     let classes = if *layout == Layout::Files { class_tree(objects, slots) } else { None };
     let samples = if *layout == Layout::Files { None } else { Some(item_samples(layout, objects, slots)) };
     let items = match (&classes, &samples) {
@@ -38,10 +44,11 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
     if let Some((samples, _)) = samples.as_ref().filter(|_| !one_each) {
         file.section(ITEM_SAMPLES, |out| packed::column(out, samples))?;
     }
-    link::write(&mut file, LINKS, links)?;
-    let tree = classes.unwrap_or_default();
+    link::write(&mut file, LINKS, &details.links)?;
+    let mut tree = classes.unwrap_or_default();
+    tree.notes.extend(details.warnings.iter().cloned());
     let meta = Meta {
-        id: name(layout, objects, slots, links).to_string(),
+        id: name(layout, objects, slots, details).to_string(),
         items,
         total_bytes: slots.iter().map(|slot| objects.size(ObjectSlot(*slot))).fold(0, u64::saturating_add),
         one_each,
@@ -49,7 +56,7 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
         class_items,
         classes: tree.classes,
         notes: tree.notes,
-        links: links.len() as u32,
+        links: details.links.len() as u32,
     };
     let json = serde_json::to_vec(&meta).map_err(|error| Error::Internal(error.to_string()))?;
     file.section(META, |out| out.put(&json))?;
@@ -58,7 +65,7 @@ pub(super) fn seal(path: &Path, layout: &Layout, objects: &Objects, slots: &[u32
 
 /// The snapshot's name: a hash of the layout, of every object's path, size, version and number of items, and of the
 /// links, if there are any. The order of the items follows from these, so that nodes which see the same data give it the same name.
-fn name(layout: &Layout, objects: &Objects, slots: &[u32], links: &[Link]) -> SnapshotId {
+fn name(layout: &Layout, objects: &Objects, slots: &[u32], details: &ListingDetails) -> SnapshotId {
     let (mut hasher, mut buffer) = (told::hasher(), Vec::with_capacity(1 << 17));
     let mut telling = Telling::new(layout, objects);
     telling.layout(&mut buffer);
@@ -69,7 +76,7 @@ fn name(layout: &Layout, objects: &Objects, slots: &[u32], links: &[Link]) -> Sn
             buffer.clear();
         }
     }
-    links.iter().for_each(|link| told::put_link(link, &mut buffer));
+    details.links.iter().for_each(|link| told::put_link(link, &mut buffer));
     hasher.update(&buffer);
     told::name(&hasher)
 }

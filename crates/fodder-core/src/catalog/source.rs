@@ -3,7 +3,7 @@
 use crate::{
     Result,
     id::Version,
-    origin::{Link, ObjectEntry, Origin},
+    origin::{ListingDetails, ObjectEntry, Origin},
 };
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -14,9 +14,9 @@ use std::ops::Range;
 pub(super) trait Source: Sync {
     /// All objects, in no particular order.
     fn list(&self) -> BoxStream<'_, Result<ObjectEntry>>;
-    /// The symbolic links among them, once all were listed.
-    fn links(&self) -> Vec<Link> {
-        Vec::new()
+    /// What was found beside them, once all were listed.
+    fn take_details(&self) -> ListingDetails {
+        ListingDetails::default()
     }
     /// A range of one version of an object, in order.
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>>;
@@ -28,8 +28,8 @@ impl Source for Origin {
         self.list()
     }
 
-    fn links(&self) -> Vec<Link> {
-        self.links()
+    fn take_details(&self) -> ListingDetails {
+        self.take_details()
     }
 
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {

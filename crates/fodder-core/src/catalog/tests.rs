@@ -11,7 +11,7 @@ mod told;
 use super::*;
 use crate::{
     id::{PieceId, Version},
-    origin::ObjectEntry,
+    origin::{Link, ObjectEntry},
 };
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
@@ -63,8 +63,8 @@ impl Source for Memory {
         futures::stream::iter(entries.take(fails.unwrap_or(usize::MAX)).chain(failure)).boxed()
     }
 
-    fn links(&self) -> Vec<Link> {
-        self.links.lock().unwrap().clone()
+    fn take_details(&self) -> ListingDetails {
+        ListingDetails { links: self.links.lock().unwrap().clone(), ..ListingDetails::default() }
     }
 
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {
@@ -93,7 +93,14 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub(super) fn build(dir: &Path, layout: &str, source: &Memory) -> Result<Catalog> {
-    wait(Catalog::build_from(dir, &identity(), &layout.parse().unwrap(), source))
+    wait(Catalog::build_with(dir, &identity(), &layout.parse().unwrap(), source, &RefreshRules::default()))
+}
+
+impl Catalog {
+    /// A refresh that nothing stops.
+    pub(super) async fn refresh_from(&self, source: &dyn Source) -> Result<RefreshReport> {
+        self.refresh_and(source, &RefreshRules::default(), None).await
+    }
 }
 
 pub(super) fn reopen(dir: &Path, layout: &str) -> Option<Catalog> {

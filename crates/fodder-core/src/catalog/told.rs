@@ -18,7 +18,7 @@ use crate::{
     Error, Result,
     id::{ObjectSlot, SnapshotId, Version},
     layout::Layout,
-    origin::{Link, ObjectEntry},
+    origin::{Link, ListingDetails, ObjectEntry},
 };
 use std::{
     fs::{self, File},
@@ -115,7 +115,8 @@ pub(super) struct Told {
     pub(super) listing: Listing,
     /// The items of each object, where that does not follow from its size.
     pub(super) items: Vec<u64>,
-    pub(super) links: Vec<Link>,
+    /// The links among the objects.
+    pub(super) details: ListingDetails,
 }
 
 impl Arriving {
@@ -159,18 +160,18 @@ impl Arriving {
                 "snapshot {id} has the layout {theirs}, and the dataset has {layout} here: give it the same on every node"
             )));
         }
-        let mut told = Told { listing: Listing::default(), items: Vec::new(), links: Vec::new() };
+        let mut told = Told { listing: Listing::default(), items: Vec::new(), details: ListingDetails::default() };
         let mut before: Option<String> = None;
         while let Some(length) = input.next_length()? {
             if length == 0 {
-                told.links.push(input.link()?);
+                told.details.links.push(input.link()?);
                 continue;
             }
             let path = input.text_of(length)?;
             let size = input.number()?;
             let version = Version(input.text()?.into());
             let items = input.number()?;
-            let in_order = told.links.is_empty() && before.as_ref().is_none_or(|before| *before < path);
+            let in_order = told.details.links.is_empty() && before.as_ref().is_none_or(|before| *before < path);
             if !in_order || !is_possible(layout, size, items) {
                 return Err(nonsense());
             }
@@ -180,7 +181,7 @@ impl Arriving {
             }
             before = Some(path);
         }
-        if !told.links.is_sorted_by(|a, b| a.path < b.path) {
+        if !told.details.links.is_sorted_by(|a, b| a.path < b.path) {
             return Err(nonsense());
         }
         Ok(told)

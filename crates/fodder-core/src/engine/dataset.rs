@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    catalog::{Catalog, Child, Objects, RefreshReport, Snapshot},
+    catalog::{Catalog, Child, Objects, RefreshReport, RefreshRules, Snapshot},
     config::{DatasetConfig, Quota},
     id::{ObjectSlot, PieceId, SnapshotId},
     origin::Origin,
@@ -42,6 +42,8 @@ use tokio_util::sync::CancellationToken;
 const STAGING_PART: u64 = 4;
 /// How long an eviction by hand waits for what is being written.
 const EVICT_WAIT: Duration = Duration::from_secs(5);
+/// Problems of a snapshot that a status shows.
+const MAX_SHOWN_PROBLEMS: usize = 10;
 
 /// One dataset of a running node.
 #[derive(Debug)]
@@ -257,17 +259,18 @@ impl Dataset {
         self.origin.modified_ns(&self.objects.load().version(object))
     }
 
-    /// Looks for new, changed and removed objects; what is gone is the first to make room. Done to its end, also if nobody
-    /// waits for that.
+    /// Looks for new, changed and removed objects; what is gone is the first to make room. Dropping the future stops the
+    /// listing; once the listing is complete, its result is committed in any case.
     pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
-        let dataset = Arc::clone(self);
-        self.to_its_end(async move { dataset.refresh_here().await }).await
+        let (dataset, rules) = (Arc::clone(self), RefreshRules::default());
+        let _cancel_when_dropped = rules.cancel.clone().drop_guard();
+        self.to_its_end(async move { dataset.refresh_here(&rules).await }).await
     }
 
-    async fn refresh_here(self: &Arc<Self>) -> Result<RefreshReport> {
+    async fn refresh_here(self: &Arc<Self>, rules: &RefreshRules) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
         let comparison = Comparison(Arc::clone(self));
-        let report = self.catalog.refresh_with(&self.origin, &comparison).await?;
+        let report = self.catalog.refresh_with(&self.origin, rules, &comparison).await?;
         self.save_stamps()
             .await
             .unwrap_or_else(|error| tracing::warn!(%error, "files are compared again after a restart"));
@@ -417,6 +420,7 @@ impl Dataset {
             explanation: self.stocks[0].1.explain(),
             warning: self.layout_warning(&snapshot),
             stats: self.stats(),
+            problems: self.snapshot().problems().iter().take(MAX_SHOWN_PROBLEMS).cloned().collect(),
         }
     }
 

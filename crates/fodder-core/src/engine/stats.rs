@@ -188,6 +188,8 @@ pub struct DatasetStatus {
     pub warning: Option<String>,
     /// What was counted.
     pub stats: DatasetStats,
+    /// Why the last refresh failed or was refused, and what the newest listing left out; sentences for the operator.
+    pub problems: Vec<String>,
 }
 
 /// How one tier stands.

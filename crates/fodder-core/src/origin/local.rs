@@ -5,7 +5,8 @@
 
 mod walk;
 
-use super::{link::Link, name, read_only::unsupported, stamp::Stamp};
+use super::{details::ListingDetails, name, read_only::unsupported, stamp::Stamp};
+use crate::config::ListingConfig;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fodder_policy::spelling;
@@ -36,13 +37,14 @@ const CHUNK_BYTES: u64 = 512 << 10;
 #[derive(Debug)]
 pub(super) struct Local {
     root: PathBuf,
-    links: Arc<Mutex<Vec<Link>>>,
+    listing: Arc<ListingConfig>,
+    details: Arc<Mutex<ListingDetails>>,
 }
 
 impl Local {
-    /// The files below `root`, which is no link. What a listing of all finds in links is put into `links`.
-    pub(super) fn new(root: PathBuf, links: Arc<Mutex<Vec<Link>>>) -> Self {
-        Self { root, links }
+    /// The files below `root`, a canonical path. A listing stores what it finds beside files in `details`.
+    pub(super) fn new(root: PathBuf, listing: Arc<ListingConfig>, details: Arc<Mutex<ListingDetails>>) -> Self {
+        Self { root, listing, details }
     }
 
     /// The file at a location: always below the root, because a location has no `..` and no empty parts.
@@ -97,7 +99,7 @@ impl ObjectStore for Local {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let prefix = prefix.map(ToString::to_string).unwrap_or_default();
-        walk::walk(self.root.clone(), prefix, Arc::clone(&self.links))
+        walk::walk(self.root.clone(), prefix, Arc::clone(&self.listing), Arc::clone(&self.details))
     }
 
     async fn list_with_delimiter(&self, _prefix: Option<&Path>) -> Result<ListResult> {

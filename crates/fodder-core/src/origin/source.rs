@@ -6,8 +6,9 @@ use super::{
     OriginOptions,
     address::{Address, Place},
     cloud,
-    failure::Failure,
-    link::Link,
+    details::ListingDetails,
+    failure::{self, Failure},
+    limit::SeenPages,
     local::Local,
     name::Naming,
     patience::Patience,
@@ -69,8 +70,8 @@ pub(super) struct Source {
     pub(super) shown: String,
     pub(super) identity: String,
     pub(super) skipped: Arc<AtomicU64>,
-    /// What the last listing found.
-    pub(super) links: Arc<Mutex<Vec<Link>>>,
+    /// What the last listing found beside objects.
+    pub(super) details: Arc<Mutex<ListingDetails>>,
 }
 
 impl Source {
@@ -92,7 +93,7 @@ impl Source {
         let skipped = Arc::<AtomicU64>::default();
         let wire = Wire { skipped: Arc::clone(&skipped), ..Wire::default() };
         let (stores, identity, prefix) = match place {
-            Place::Local(path) => return Self::local(path),
+            Place::Local(path) => return Self::local(path, options),
             Place::S3(bucket) => {
                 let (stores, identity) = cloud::s3(&bucket, options, patience, wire).await?;
                 (stores, identity, bucket.prefix)
@@ -117,7 +118,7 @@ impl Source {
                     shown,
                     identity,
                     skipped,
-                    links: Arc::default(),
+                    details: Arc::default(),
                 });
             }
             #[cfg(feature = "all-origins")]
@@ -133,7 +134,7 @@ impl Source {
                     shown,
                     identity,
                     skipped,
-                    links: Arc::default(),
+                    details: Arc::default(),
                 });
             }
             #[cfg(not(feature = "all-origins"))]
@@ -145,29 +146,29 @@ impl Source {
         };
         let prefix = Path::parse(prefix).map_err(|error| Error::Invalid(error.to_string()))?;
         let shown = identity.clone();
-        let (naming, links) = (Naming::Plain, Arc::default());
-        Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped, links })
+        let (naming, details) = (Naming::Plain, Arc::default());
+        Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped, details })
     }
 
     /// A local directory, or one file.
-    fn local(path: PathBuf) -> Result<Self> {
+    fn local(path: PathBuf, options: &OriginOptions) -> Result<Self> {
         let full = std::fs::canonicalize(&path).map_err(|error| Error::io("open the origin", &path, &error))?;
         let shown = full.display().to_string();
-        let links = Arc::default();
+        let (listing, details) = (Arc::new(options.listing.clone()), Arc::default());
         let (root, single) = match (full.parent(), full.file_name().and_then(|name| name.to_str())) {
             (Some(parent), Some(name)) if full.is_file() => (parent.to_owned(), Some(name.to_owned())),
             _ => (full.clone(), None),
         };
         let single = single.and_then(|name| Naming::Files.path(&name).map(|path| (name, path)));
         Ok(Self {
-            stores: Stores::whole(Arc::new(Local::new(root, Arc::clone(&links)))),
+            stores: Stores::whole(Arc::new(Local::new(root, listing, Arc::clone(&details)))),
             prefix: Path::ROOT,
             single,
             naming: Naming::Files,
             identity: format!("file://{shown}"),
             shown,
             skipped: Arc::default(),
-            links,
+            details,
         })
     }
 
@@ -199,7 +200,7 @@ impl Source {
             let prefix = (!self.prefix.is_root()).then_some(&self.prefix);
             let entries = self.stores.objects.list(prefix);
             if self.identity.starts_with("file") {
-                return entries.map_err(|error| self.unlisted(Failure::of(&error))).boxed();
+                return entries.map_err(|error| self.unlisted_directory(&error)).boxed();
             }
             // A server that never answers must not be waited for for ever. A directory may be slow, and ends.
             let next = move |mut entries: BoxStream<'a, object_store::Result<ObjectMeta>>| async move {
@@ -209,21 +210,40 @@ impl Source {
             return stream::try_unfold(entries, next).boxed();
         };
         let prefix = (!self.prefix.is_root()).then(|| format!("{}/", self.prefix));
-        stream::try_unfold(Some(None), move |page: Option<Option<String>>| {
+        stream::try_unfold((Some(None), SeenPages::default()), move |(page, mut seen)| {
             let prefix = prefix.clone();
             async move {
+                let page: Option<Option<String>> = page;
                 let Some(page_token) = page else { return Ok(None) };
                 let request = || {
                     let options = PaginatedListOptions { page_token: page_token.clone(), ..Default::default() };
                     pages.list_paginated(prefix.as_deref(), options)
                 };
                 let page = reader.ask(&self.shown, request).await?;
+                let first_key = page.result.objects.first().map(|object| object.location.as_ref());
+                if !seen.insert(first_key, page.page_token.as_deref()) {
+                    return Err(self.repeats());
+                }
                 let entries = stream::iter(page.result.objects.into_iter().map(Ok));
-                Ok::<_, Error>(Some((entries, page.page_token.map(Some))))
+                Ok::<_, Error>(Some((entries, (page.page_token.map(Some), seen))))
             }
         })
         .try_flatten()
         .boxed()
+    }
+
+    /// The error for a server that would be listed without end.
+    fn repeats(&self) -> Error {
+        Error::Unavailable(format!(
+            "{} cannot be listed: its server returns the same page again (a continuation token or a first key was repeated)",
+            self.shown
+        ))
+    }
+
+    /// The error for a local directory that could not be listed, or exceeded a limit.
+    fn unlisted_directory(&self, error: &object_store::Error) -> Error {
+        let limit = failure::find::<Error>(error).cloned();
+        limit.unwrap_or_else(|| self.unlisted(Failure::of(error)))
     }
 
     /// The error for a listing that failed as a whole.

@@ -3,6 +3,7 @@
 use crate::world::{World, content, read};
 use fodder_core::{Engine, Error, config::DatasetConfig};
 use fodder_policy::Policy;
+use fodder_s3_server::{Fault, Server};
 use futures::FutureExt;
 use std::{sync::Arc, time::Duration};
 
@@ -33,44 +34,46 @@ async fn an_object_that_changed_is_old_or_stale_and_never_mixed() {
     engine.shutdown().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refresh_is_done_to_its_end_though_nobody_waits_for_it() {
-    let mut world = World::new(Policy::Minio, 64 << 20);
-    world.put("a", content("a", 1, 10));
-    let (engine, dataset) = world.start().await.unwrap();
-    world.put("b", content("b", 1, MIB));
-    // Polled once, and given up.
-    assert!(dataset.refresh().now_or_never().is_none());
-    let comes = async {
-        loop {
-            if let Some(object) = dataset.snapshot().lookup("b") {
-                return object;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let new = tokio::time::timeout(Duration::from_secs(30), comes).await.expect("it is found");
-    let bytes = read(&dataset, new, 0..MIB as u64, false).await.unwrap();
-    assert!(bytes == content("b", 1, MIB));
-    engine.shutdown().await;
+/// A server whose next listing is answered only after the time in which these tests must end.
+fn stall(server: &Server) {
+    server.faults("", [Fault::Late(Duration::from_secs(600))]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dataset_is_added_to_its_end_though_nobody_waits_for_it() {
-    let mut world = World::new(Policy::Minio, 64 << 20);
-    world.put("a", content("a", 1, 100_000));
-    let engine = Engine::open(world.engine_config()).await.unwrap();
-    // Polled once, and given up.
-    assert!(engine.add_dataset(world.dataset_config()).now_or_never().is_none());
-    let comes = async {
-        while engine.datasets().is_empty() {
+/// Runs something until the server has been asked for a listing, and gives it up then.
+async fn abandon<T>(server: &Server, work: impl Future<Output = T>) {
+    let before = server.requests();
+    let asked = async {
+        while server.requests() == before {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), comes).await.expect("it is added");
-    let dataset = engine.add_dataset(world.dataset_config()).await.unwrap();
-    let object = dataset.snapshot().lookup("a").unwrap();
-    assert!(read(&dataset, object, 0..100_000, false).await.unwrap() == world.origin["a"]);
+    tokio::select! {
+        _ = work => panic!("a listing that stalls has ended"),
+        () = tokio::time::timeout(Duration::from_secs(30), asked).map(Result::unwrap) => {}
+    }
+}
+
+/// Before this is over a stalled request is not even tried again.
+const SOON: Duration = Duration::from_secs(12);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refresh_whose_caller_goes_away_stops_listing() {
+    let world = World::new(Policy::Minio, 64 << 20);
+    let server = Server::start("127.0.0.1:0").await.unwrap();
+    server.put("a", "content");
+    let origin = format!("s3://bucket?endpoint={}", server.endpoint());
+    let config = DatasetConfig { anonymous: true, ..DatasetConfig::new("world", origin) };
+    let engine = Engine::open(world.engine_config()).await.unwrap();
+    stall(&server);
+    abandon(&server, engine.add_dataset(config.clone())).await;
+    let added = tokio::time::timeout(SOON, engine.add_dataset(config)).await;
+    let dataset = added.expect("the abandoned listing has stopped").unwrap();
+    server.put("b", "content");
+    stall(&server);
+    abandon(&server, dataset.refresh()).await;
+    let report =
+        tokio::time::timeout(SOON, dataset.refresh()).await.expect("the abandoned listing has stopped").unwrap();
+    assert_eq!(report.added, 1);
     engine.shutdown().await;
 }
 

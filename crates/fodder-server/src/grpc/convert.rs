@@ -1,6 +1,6 @@
 //! The engine's types to messages and back, and its errors to gRPC statuses.
 
-use super::tuning;
+use super::{listing, tuning};
 use crate::{Addresses, place::Place, wire};
 use fodder_api::{
     error::{ERROR_TRAILER, code_name},
@@ -9,7 +9,7 @@ use fodder_api::{
 use fodder_core::{
     Dataset, Error,
     catalog::Snapshot,
-    config::{DatasetConfig, Medium, Quota, Tuning},
+    config::{DatasetConfig, ListingConfig, Medium, Quota, Tuning},
     engine::{DatasetStats, DatasetStatus, TierStatus, VerifyReport},
     id::SnapshotId,
     layout::Layout,
@@ -91,7 +91,7 @@ pub(super) fn tier_status(tier: TierStatus) -> v1::TierStatus {
 
 pub(super) fn dataset_status(status: DatasetStatus) -> v1::DatasetStatus {
     let DatasetStatus { config, snapshot, items, objects, total_bytes, cached_bytes, cached_pieces, .. } = status;
-    let DatasetStatus { pieces, explanation, warning, stats, .. } = status;
+    let DatasetStatus { pieces, explanation, warning, stats, problems, .. } = status;
     v1::DatasetStatus {
         config: Some(config_message(config)),
         snapshot,
@@ -104,6 +104,7 @@ pub(super) fn dataset_status(status: DatasetStatus) -> v1::DatasetStatus {
         stats: Some(stats_message(stats)),
         warning: warning.unwrap_or_default(),
         explanation: explanation.map(|said| format!("{}: {}", said.chosen, said.why)).unwrap_or_default(),
+        problems,
     }
 }
 
@@ -145,7 +146,8 @@ pub(crate) fn stats_message(stats: DatasetStats) -> v1::DatasetStats {
     }
 }
 
-fn config_message(config: DatasetConfig) -> v1::DatasetConfig {
+/// A dataset's configuration as it is sent.
+pub fn config_message(config: DatasetConfig) -> v1::DatasetConfig {
     let (layout, block_bytes) = match config.layout {
         Layout::Files => ("files", 0),
         Layout::Blocks { block_bytes } => ("blocks", block_bytes),
@@ -167,6 +169,7 @@ fn config_message(config: DatasetConfig) -> v1::DatasetConfig {
         refresh_interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
         anonymous: config.anonymous,
         tuning: (config.tuning != Tuning::default()).then(|| tuning::message(&config.tuning)),
+        listing: (config.listing != ListingConfig::default()).then(|| listing::message(&config.listing)),
     }
 }
 
@@ -194,10 +197,11 @@ pub(super) fn dataset_config(message: v1::DatasetConfig) -> Result<DatasetConfig
         }
     };
     let interval = Some(message.refresh_interval_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
-    let v1::DatasetConfig { name, origin, anonymous, tuning, .. } = message;
+    let v1::DatasetConfig { name, origin, anonymous, tuning, listing, .. } = message;
     let tuning = tuning::config(tuning.unwrap_or_default()).map_err(refuse)?;
+    let listing = listing::config(&listing.unwrap_or_default()).map_err(refuse)?;
     let plain = DatasetConfig::new(name, origin);
-    Ok(DatasetConfig { layout, policy, tuning, quota, refresh_interval: interval, anonymous, ..plain })
+    Ok(DatasetConfig { layout, policy, tuning, quota, refresh_interval: interval, anonymous, listing, ..plain })
 }
 
 pub(super) fn add(total: &mut v1::VerifyReply, report: VerifyReport) {
@@ -234,6 +238,7 @@ mod tests {
             quota: Some(Quota::Share(0.2)),
             refresh_interval: Some(Duration::from_secs(90)),
             anonymous: true,
+            listing: ListingConfig { max_removed: 0.9, ..ListingConfig::default() },
             ..DatasetConfig::new("imagenet", "s3://bucket/train")
         };
         assert_eq!(dataset_config(config_message(config.clone())).unwrap(), config);

@@ -30,6 +30,7 @@ pub(crate) fn status() -> EngineStatus {
             pieces: 26,
             explanation: None,
             warning: None,
+            problems: Vec::new(),
             stats: DatasetStats {
                 hits_mem: 1,
                 hits_ssd: 2,

@@ -58,6 +58,9 @@ pub struct MountArgs {
     /// Read a public bucket without credentials, if it is an origin.
     #[arg(long)]
     pub anonymous: bool,
+    /// How an origin that is new to the node is listed.
+    #[command(flatten)]
+    pub listing: super::listing::ListingArgs,
     /// How long requests wait for a node that is away or hangs. One that is alive and slow is waited for longer.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = serve::parse_duration)]
     pub patience: Duration,
@@ -141,6 +144,14 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
         }
         (
             "refresh"
+            | "follow-links"
+            | "max-aliases"
+            | "max-entries"
+            | "max-depth"
+            | "max-list-memory"
+            | "list-timeout"
+            | "max-removed"
+            | "removed-grace"
             | "patience"
             | "transport"
             | "max-background"

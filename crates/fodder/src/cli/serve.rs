@@ -51,6 +51,9 @@ pub struct ServeArgs {
     /// Read a public bucket without credentials.
     #[arg(long, requires = "origin")]
     pub anonymous: bool,
+    /// How the origin is listed.
+    #[command(flatten)]
+    pub listing: super::listing::ListingArgs,
 
     /// Where the cache lives. Default: ~/.cache/fodder, for root /var/cache/fodder.
     #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR", help_heading = "Cache")]

@@ -40,6 +40,7 @@ fn from_args(args: DatasetArgs, quota: Option<Quota>) -> Result<DatasetConfig> {
         quota,
         refresh_interval: args.refresh,
         anonymous: args.anonymous,
+        listing: args.listing.config(),
         ..DatasetConfig::new(args.name.unwrap_or_default(), args.origin)
     })?;
     config::check_name(&dataset.name)?;
@@ -48,27 +49,7 @@ fn from_args(args: DatasetArgs, quota: Option<Quota>) -> Result<DatasetConfig> {
 
 /// A dataset as the wire wants it.
 pub(crate) fn to_wire(config: &DatasetConfig) -> v1::DatasetConfig {
-    use fodder_core::layout::Layout;
-    let (layout, block_bytes) = match config.layout {
-        Layout::Files => ("files", 0),
-        Layout::Blocks { block_bytes } => ("blocks", block_bytes),
-        Layout::Tar => ("tar", 0),
-        Layout::Tfrecord => ("tfrecord", 0),
-    };
-    v1::DatasetConfig {
-        name: config.name.clone(),
-        origin: config.origin.clone(),
-        layout: layout.into(),
-        block_bytes,
-        policy: config.policy.to_string(),
-        quota: config.quota.map(|quota| match quota {
-            Quota::Bytes(bytes) => v1::dataset_config::Quota::QuotaBytes(bytes),
-            Quota::Share(share) => v1::dataset_config::Quota::QuotaShare(share),
-        }),
-        refresh_interval_ms: config.refresh_interval.map_or(0, |interval| interval.as_millis() as u64),
-        anonymous: config.anonymous,
-        tuning: None,
-    }
+    fodder_server::config_message(config.clone())
 }
 
 fn table(datasets: &[v1::DatasetStatus]) -> String {

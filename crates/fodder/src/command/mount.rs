@@ -239,7 +239,8 @@ fn caches(socket: &Path, tiers: &[TierStatus]) -> Vec<String> {
 
 /// How a dataset should be that the node does not have yet.
 fn wanted(args: &MountArgs) -> Wanted {
-    Wanted { refresh: args.refresh, anonymous: args.anonymous, ..Wanted::default() }
+    let (refresh, anonymous, listing) = (args.refresh, args.anonymous, args.listing.config());
+    Wanted { refresh, anonymous, listing, ..Wanted::default() }
 }
 
 fn options(args: &MountArgs) -> MountOptions {

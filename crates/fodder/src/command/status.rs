@@ -141,6 +141,7 @@ pub(super) fn dataset_json(dataset: &v1::DatasetStatus) -> Value {
         "pieces": dataset.pieces,
         "warning": (!dataset.warning.is_empty()).then_some(&dataset.warning),
         "explanation": (!dataset.explanation.is_empty()).then_some(&dataset.explanation),
+        "problems": dataset.problems,
         "stats": stats_json(&stats),
     })
 }
@@ -223,6 +224,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     )?;
     if !dataset.warning.is_empty() {
         writeln!(text, "  warning {}", dataset.warning)?;
+    }
+    for problem in &dataset.problems {
+        writeln!(text, "  problem {problem}")?;
     }
     if !dataset.explanation.is_empty() {
         writeln!(text, "  auto    {}", dataset.explanation)?;

@@ -5,7 +5,7 @@ use crate::{cli::NodeArgs, command::to_wire, config};
 use anyhow::{Result, bail};
 use fodder_api::{Client, v1};
 use fodder_core::{
-    config::{DatasetConfig, Quota},
+    config::{DatasetConfig, ListingConfig, Quota},
     layout::Layout,
     size,
 };
@@ -25,6 +25,8 @@ pub struct Wanted {
     pub refresh: Option<Duration>,
     /// Read a public bucket without credentials.
     pub anonymous: bool,
+    /// How the origin is listed.
+    pub listing: ListingConfig,
 }
 
 impl Wanted {
@@ -34,6 +36,7 @@ impl Wanted {
             policy: self.policy.unwrap_or_default(),
             refresh_interval: self.refresh,
             anonymous: self.anonymous,
+            listing: self.listing.clone(),
             ..DatasetConfig::new(name, origin)
         }
     }
@@ -107,6 +110,7 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
         let dataset = DatasetConfig { quota, ..wanted.config(name, origin.clone()) };
         config::check_name(&dataset.name)?;
         dataset.check_interval()?;
+        dataset.listing.check()?;
         match client.add_dataset(to_wire(&dataset)).await {
             Ok(added) => {
                 warn(&added.warning);

@@ -28,6 +28,47 @@ pub(in crate::rest) struct DatasetConfig {
     /// Read a public bucket without credentials.
     #[schema(default = false)]
     anonymous: bool,
+    /// How the origin is listed, and which removals a refresh accepts.
+    #[schema(required = false)]
+    listing: ListingConfig,
+}
+
+/// How an origin is listed, and which removals a refresh accepts.
+#[derive(ToSchema)]
+pub(in crate::rest) struct ListingConfig {
+    /// Which symbolic links of a local origin are followed.
+    #[schema(default = "inside")]
+    follow_links: FollowLinks,
+    /// How many paths through symbolic links may list the same directory.
+    #[schema(default = 256)]
+    max_aliases: u32,
+    /// The largest number of entries.
+    #[schema(default = 1_000_000_000)]
+    max_entries: u64,
+    /// The deepest nesting of directories.
+    #[schema(default = 1024)]
+    max_depth: u32,
+    /// The largest amount of memory for names and versions, such as `8GiB`.
+    #[schema(default = "8GiB")]
+    max_memory: String,
+    /// The longest time that a listing may take, such as `6h`.
+    #[schema(default = "6h")]
+    timeout: String,
+    /// A refresh that removes a larger share of the objects, from 0 to 1, must be confirmed.
+    #[schema(default = 0.5)]
+    max_removed: f64,
+    /// How long removed objects keep their cached data, such as `1h`.
+    #[schema(default = "1h")]
+    removed_grace: String,
+}
+
+/// Which symbolic links of a local origin are followed.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(in crate::rest) enum FollowLinks {
+    Inside,
+    All,
+    Never,
 }
 
 /// How objects become items.

@@ -84,6 +84,8 @@ pub(in crate::rest) struct DatasetStatus {
     explanation: Option<Explanation>,
     /// Why the layout probably does not fit the objects, and what to do.
     warning: Option<String>,
+    /// Why the last refresh failed or was refused, and what the newest listing left out.
+    problems: Vec<String>,
     /// What was counted since the node started.
     stats: DatasetStats,
 }

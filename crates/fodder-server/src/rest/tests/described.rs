@@ -47,6 +47,7 @@ fn what_the_engine_answers_looks_as_it_is_described() {
         ("DatasetStatus", value(&engine.datasets[0])),
         ("DatasetConfig", value(&engine.datasets[0].config)),
         ("Tuning", value(&engine.datasets[0].config.tuning)),
+        ("ListingConfig", value(&engine.datasets[0].config.listing)),
         ("ImportanceTuning", value(&engine.datasets[0].config.tuning.importance)),
         ("SemanticTuning", value(&engine.datasets[0].config.tuning.semantic)),
         ("DatasetStats", value(&engine.datasets[0].stats)),

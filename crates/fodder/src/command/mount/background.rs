@@ -106,6 +106,9 @@ fn flags(args: &MountArgs) -> Vec<String> {
         ("cache-size", args.cache_size.as_ref().map(ToString::to_string)),
         ("cache-dir", node.cache_dir.as_ref().map(|dir| dir.display().to_string())),
     ];
-    let values = values.into_iter().filter_map(|(name, value)| value.map(|value| format!("--{name}={value}")));
+    let values = values
+        .into_iter()
+        .chain(args.listing.flags())
+        .filter_map(|(name, value)| value.map(|value| format!("--{name}={value}")));
     switches.chain(values).collect()
 }

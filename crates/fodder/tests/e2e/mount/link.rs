@@ -13,7 +13,7 @@ use std::{
 
 over_each_transport! {
     links_of_the_origin_are_links_of_the_mount,
-    links_that_lead_out_of_the_origin_are_what_they_lead_to,
+    links_that_lead_out_of_the_origin_are_what_they_lead_to_where_they_are_followed,
     a_link_that_is_changed_leads_elsewhere_after_a_refresh,
 }
 
@@ -74,7 +74,7 @@ fn links_of_the_origin_are_links_of_the_mount(way: Way) {
     mounted.unmount();
 }
 
-fn links_that_lead_out_of_the_origin_are_what_they_lead_to(way: Way) {
+fn links_that_lead_out_of_the_origin_are_what_they_lead_to_where_they_are_followed(way: Way) {
     let (place, other) = (Place::over(way), Place::over(way));
     place.put("near", b"near");
     other.put("far", &bytes(1, 5000));
@@ -86,7 +86,7 @@ fn links_that_lead_out_of_the_origin_are_what_they_lead_to(way: Way) {
     symlink("directory/far", origin.join("through")).unwrap();
     symlink("nothing", origin.join("broken")).unwrap();
     symlink(".", origin.join("loop")).unwrap();
-    let _node = place.node(&[]);
+    let _node = place.node(&["--follow-links", "all"]);
     let mounted = place.mount(&[]);
     for (name, content) in [("file", bytes(1, 5000)), ("absolute", b"near".into()), ("out and in", b"near".into())] {
         assert!(fs::symlink_metadata(mnt.join(name)).unwrap().is_file(), "{name}");

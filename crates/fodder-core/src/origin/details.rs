@@ -1,0 +1,26 @@
+//! What a listing finds beside the objects: symbolic links, empty directories, and the file system that it read.
+
+use super::{Link, RootIdentity};
+
+/// What a listing found beside the objects. An origin without directories, such as an object store, has none of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListingDetails {
+    /// Links that may be shown as links, see `origin/link.rs`.
+    pub links: Vec<Link>,
+    /// Directories without any entry that was listed, spelled as paths of objects are.
+    pub empty_directories: Vec<String>,
+    /// What was left out and why, in sentences for the operator.
+    pub warnings: Vec<String>,
+    /// The file system that the root was on.
+    pub root: Option<RootIdentity>,
+}
+
+impl ListingDetails {
+    /// Brings links and directories into path order, each path once.
+    pub(crate) fn sort(&mut self) {
+        self.links.sort_unstable();
+        self.links.dedup_by(|later, earlier| later.path == earlier.path);
+        self.empty_directories.sort_unstable();
+        self.empty_directories.dedup();
+    }
+}

@@ -1,0 +1,69 @@
+//! How the origin of a dataset is listed, on the command line.
+
+use super::serve::{parse_bytes, parse_duration};
+use clap::Args;
+use fodder_core::config::{FollowLinks, ListingConfig};
+use std::time::Duration;
+
+/// How an origin is listed. What is not given has its default.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+#[command(next_help_heading = "Listing")]
+pub struct ListingArgs {
+    /// Which symbolic links of a local directory are followed: `inside` (those that lead to something inside the directory),
+    /// `all` or `never`. Default: inside.
+    #[arg(long, value_name = "WHICH")]
+    pub follow_links: Option<FollowLinks>,
+    /// How many paths through symbolic links may list the same directory. Default: 256.
+    #[arg(long, value_name = "N")]
+    pub max_aliases: Option<u32>,
+    /// Fail if the origin has more entries. Default: 1000000000.
+    #[arg(long, value_name = "N")]
+    pub max_entries: Option<u64>,
+    /// Fail if directories are nested deeper. Default: 1024.
+    #[arg(long, value_name = "N")]
+    pub max_depth: Option<u32>,
+    /// Fail if names and versions take more memory while the origin is listed. Default: 8GiB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub max_list_memory: Option<u64>,
+    /// Fail if listing the origin takes longer. Default: 6h.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub list_timeout: Option<Duration>,
+    /// Refuse a refresh that removes a larger share of the objects, from 0 to 1, until it is confirmed. Default: 0.5.
+    #[arg(long, value_name = "SHARE")]
+    pub max_removed: Option<f64>,
+    /// How long removed objects keep their cached data before they are evicted first. Default: 1h.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub removed_grace: Option<Duration>,
+}
+
+impl ListingArgs {
+    /// The settings.
+    pub fn config(&self) -> ListingConfig {
+        let usual = ListingConfig::default();
+        ListingConfig {
+            follow_links: self.follow_links.unwrap_or(usual.follow_links),
+            max_aliases: self.max_aliases.unwrap_or(usual.max_aliases),
+            max_entries: self.max_entries.unwrap_or(usual.max_entries),
+            max_depth: self.max_depth.unwrap_or(usual.max_depth),
+            max_memory_bytes: self.max_list_memory.unwrap_or(usual.max_memory_bytes),
+            timeout: self.list_timeout.unwrap_or(usual.timeout),
+            max_removed: self.max_removed.unwrap_or(usual.max_removed),
+            removed_grace: self.removed_grace.unwrap_or(usual.removed_grace),
+        }
+    }
+
+    /// The flags again, for another process.
+    pub fn flags(&self) -> Vec<(&'static str, Option<String>)> {
+        let duration = |duration| humantime::format_duration(duration).to_string().replace(' ', "");
+        vec![
+            ("follow-links", self.follow_links.map(|which| which.to_string())),
+            ("max-aliases", self.max_aliases.map(|count| count.to_string())),
+            ("max-entries", self.max_entries.map(|count| count.to_string())),
+            ("max-depth", self.max_depth.map(|depth| depth.to_string())),
+            ("max-list-memory", self.max_list_memory.map(|bytes| bytes.to_string())),
+            ("list-timeout", self.list_timeout.map(duration)),
+            ("max-removed", self.max_removed.map(|share| share.to_string())),
+            ("removed-grace", self.removed_grace.map(duration)),
+        ]
+    }
+}
