@@ -140,8 +140,8 @@ impl Node {
         datasets.iter().map(|dataset| crate::items::dataset(py, dataset)).collect()
     }
 
-    fn refresh(&self, py: Python<'_>, dataset: &str) -> PyResult<(String, u64)> {
-        let reply = self.call(py, async |client| client.refresh(dataset).await)?;
+    fn refresh(&self, py: Python<'_>, dataset: &str, confirm_removals: bool) -> PyResult<(String, u64)> {
+        let reply = self.call(py, async |client| client.refresh_with(dataset, confirm_removals).await)?;
         Ok((reply.snapshot, reply.items))
     }
 

@@ -36,7 +36,7 @@ use crate::{
     Error, Result,
     id::{ObjectSlot, SnapshotId, Version},
     layout::Layout,
-    origin::{ListingDetails, Origin},
+    origin::{ListingDetails, Origin, RootIdentity},
 };
 use arc_swap::ArcSwap;
 use diff::Diff;
@@ -232,8 +232,12 @@ impl Catalog {
         })
         .await?;
         let report = diff.report;
-        let newest = self.inner.state.load().snapshots.last().cloned();
+        let state = self.inner.state.load_full();
+        rules.check(&report, state.manifest.root.as_ref(), details.root.as_ref())?;
+        let newest = state.snapshots.last().cloned();
         if !diff.differs() && newest.is_some_and(|newest| newest.links().are(&details.links)) {
+            let (inner, root) = (self.inner.clone(), details.root);
+            blocking(move || inner.record_root(&guard, root)).await?;
             return Ok(report);
         }
         let fresh = Fresh::index(&self.inner.layout, listing, diff.fresh, others, source).await?;
@@ -342,6 +346,7 @@ impl State {
             segments: Vec::new(),
             snapshots: Vec::new(),
             next_file: manifest::unused_number(dir),
+            root: None,
         };
         let objects = Objects::new(*identity, layout.piece_bytes(), Vec::new()).map_err(internal)?;
         Ok(Self { manifest, objects, snapshots: Vec::new() })
@@ -398,6 +403,9 @@ impl Inner {
         snapshots.drain(..snapshots.len().saturating_sub(KEPT_SNAPSHOTS));
         let (names, snapshots) = snapshots.into_iter().unzip();
         manifest.snapshots = names;
+        if told.is_none() {
+            manifest.root = details.root.or(manifest.root);
+        }
         manifest.write(&self.dir)?;
         manifest.sweep(&self.dir);
         if let Some(Grown(tell)) = self.grown.get() {
@@ -405,6 +413,19 @@ impl Inner {
         }
         self.state.store(Arc::new(State { manifest, objects, snapshots }));
         Ok(sealed)
+    }
+
+    /// Records which file system was listed, if it is another one than before.
+    fn record_root(&self, _changing: &OwnedMutexGuard<()>, root: Option<RootIdentity>) -> Result<()> {
+        let state = self.state.load_full();
+        if root.is_none() || root == state.manifest.root {
+            return Ok(());
+        }
+        let manifest = Manifest { root, ..state.manifest.clone() };
+        manifest.write(&self.dir)?;
+        let (objects, snapshots) = (state.objects.clone(), state.snapshots.clone());
+        self.state.store(Arc::new(State { manifest, objects, snapshots }));
+        Ok(())
     }
 
     /// Adds a segment for the fresh objects. Small segments at the end are written again as part of it, so that there

@@ -22,6 +22,7 @@ pub mod peer;
 mod read;
 mod readahead;
 mod record;
+mod retired;
 mod revalidate;
 mod scrub;
 mod segment;

@@ -154,8 +154,9 @@ impl node_server::Node for Door {
     }
 
     async fn refresh(&self, request: Request<v1::RefreshRequest>) -> Answer<v1::RefreshReply> {
-        let dataset = self.dataset(&request.into_inner().dataset)?;
-        let report = dataset.refresh().await.map_err(refuse)?;
+        let v1::RefreshRequest { dataset, confirm_removals } = request.into_inner();
+        let dataset = self.dataset(&dataset)?;
+        let report = dataset.refresh_with(confirm_removals).await.map_err(refuse)?;
         let snapshot = dataset.snapshot();
         Ok(Response::new(v1::RefreshReply {
             snapshot: snapshot.id().to_string(),

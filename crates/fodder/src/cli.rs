@@ -151,6 +151,9 @@ Examples:
         /// Which dataset, or a path in a mount of it; all datasets of the node if none is named.
         #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: Option<String>,
+        /// Accept that objects are missing, even all of them, or that the origin is on another file system.
+        #[arg(long, requires = "dataset")]
+        confirm_removals: bool,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,

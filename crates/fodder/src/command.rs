@@ -54,7 +54,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     log::start(&with_flags(LogConfig { level: "warn".into(), ..LogConfig::default() }, &cli.log))?;
     block_on(async {
         match cli.command {
-            Command::Index { dataset, node } => index::run(dataset.as_deref(), &node).await,
+            Command::Index { dataset, confirm_removals, node } => {
+                index::run(dataset.as_deref(), confirm_removals, &node).await
+            }
             Command::Status { dataset, json, node } => status::run(dataset.as_deref(), json, &node).await,
             Command::Drain { node } => cluster::drain(&node).await,
             Command::Cluster(command) => cluster::run(&command).await,

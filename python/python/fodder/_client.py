@@ -328,9 +328,13 @@ class Dataset(Sequence[bytes]):
                 self.name, path, told, max_bytes=max_bytes, bytes_per_second=bytes_per_second, workers=workers
             )
 
-    def refresh(self) -> Dataset:
-        """Looks for new, changed and removed objects: the dataset as it is then. This one stays as it is."""
-        snapshot, items = self.client._node.refresh(self.name)
+    def refresh(self, *, confirm_removals: bool = False) -> Dataset:
+        """Looks for new, changed and removed objects: the dataset as it is then. This one stays as it is.
+
+        A listing from which everything or more than a configured share is missing is refused with `errors.Conflict`,
+        because the origin is probably not mounted. `confirm_removals` accepts it.
+        """
+        snapshot, items = self.client._node.refresh(self.name, confirm_removals)
         return Dataset(self.client, self.name, snapshot, items)
 
     def evict(self, prefix: str = "") -> Eviction:

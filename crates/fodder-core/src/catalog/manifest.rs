@@ -1,7 +1,7 @@
 //! The manifest: which files make up the catalog. Renaming a new one into place is what commits a change.
 
 use super::file::{FileWriter, Kind, MappedFile, Unusable};
-use crate::{Error, Result};
+use crate::{Error, Result, origin::RootIdentity};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
@@ -20,6 +20,8 @@ pub(super) struct Manifest {
     pub(super) snapshots: Vec<String>,
     /// The number of the next file.
     pub(super) next_file: u64,
+    /// The file system that was last listed, where the origin is a local directory.
+    pub(super) root: Option<RootIdentity>,
 }
 
 impl Manifest {

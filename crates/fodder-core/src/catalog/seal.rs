@@ -15,7 +15,10 @@ use crate::{
     layout::{Layout, files},
     origin::ListingDetails,
 };
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// Seals the objects in `slots` and the links among them, both in path order, as a snapshot.
 pub(super) fn seal(
@@ -57,6 +60,7 @@ pub(super) fn seal(
         classes: tree.classes,
         notes: tree.notes,
         links: details.links.len() as u32,
+        sealed_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     };
     let json = serde_json::to_vec(&meta).map_err(|error| Error::Internal(error.to_string()))?;
     file.section(META, |out| out.put(&json))?;

@@ -15,7 +15,13 @@ use crate::{
     layout::{Layout, files},
 };
 use serde::{Deserialize, Serialize};
-use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc};
+use std::{
+    cmp::Ordering,
+    ops::Range,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 pub(super) const META: u32 = 1;
 pub(super) const PATHS: u32 = 2;
@@ -40,8 +46,9 @@ pub(super) struct Meta {
     pub(super) classes: Vec<String>,
     pub(super) notes: Vec<String>,
     /// Symbolic links.
-    #[serde(default)]
     pub(super) links: u32,
+    /// When it was sealed, in seconds since 1970.
+    pub(super) sealed_at_s: u64,
 }
 
 /// How items are found.
@@ -129,6 +136,11 @@ impl Snapshot {
     /// Its name.
     pub fn id(&self) -> SnapshotId {
         self.id
+    }
+
+    /// When it was sealed, on this node.
+    pub fn sealed_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(self.meta.sealed_at_s)
     }
 
     /// How many items it has; ids are 0..len.

@@ -99,7 +99,8 @@ pub(super) fn build(dir: &Path, layout: &str, source: &Memory) -> Result<Catalog
 impl Catalog {
     /// A refresh that nothing stops.
     pub(super) async fn refresh_from(&self, source: &dyn Source) -> Result<RefreshReport> {
-        self.refresh_and(source, &RefreshRules::default(), None).await
+        let rules = RefreshRules { confirm_removals: true, ..RefreshRules::default() };
+        self.refresh_and(source, &rules, None).await
     }
 }
 

@@ -12,7 +12,7 @@ use std::{fmt, str::FromStr, time::Duration};
 pub struct ListingConfig {
     /// Which symbolic links of a local origin are followed.
     pub follow_links: FollowLinks,
-    /// How many paths through symbolic links may list the same directory. Further links to it are listed as empty directories.
+    /// How many paths through symbolic links may list the same directory. Further links to it are left out.
     pub max_aliases: u32,
     /// The largest number of entries: objects, and for a local origin directories and links as well.
     pub max_entries: u64,

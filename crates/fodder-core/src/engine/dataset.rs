@@ -9,6 +9,7 @@ use super::{
     job::{Notices, Prefetcher, Settings, State},
     meter::Meter,
     readahead::Lookahead,
+    retired::Retired,
     revalidate::Comparison,
     shared::Shared,
     space::Space,
@@ -28,6 +29,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use fodder_policy::fetching::Strategy;
 use futures::TryStreamExt;
+use parking_lot::Mutex;
 use std::{
     ops::Range,
     sync::{
@@ -71,6 +73,10 @@ pub struct Dataset {
     /// Held while a read compares a file: readers compare one at a time.
     pub(super) revalidating: tokio::sync::Mutex<()>,
     refresh_asked: AtomicBool,
+    /// Why the last refresh failed.
+    refresh_problem: Mutex<Option<String>>,
+    /// The last such reason that was logged: it is not logged again at every interval.
+    logged_problem: Mutex<Option<String>>,
     /// The word to stop: the node stops, or has removed the dataset.
     pub(super) closing: CancellationToken,
 }
@@ -130,6 +136,8 @@ impl Dataset {
             stamps,
             revalidating: tokio::sync::Mutex::default(),
             refresh_asked: AtomicBool::new(false),
+            refresh_problem: Mutex::default(),
+            logged_problem: Mutex::default(),
         };
         dataset.follow_snapshot();
         Ok(Arc::new(dataset))
@@ -259,10 +267,17 @@ impl Dataset {
         self.origin.modified_ns(&self.objects.load().version(object))
     }
 
-    /// Looks for new, changed and removed objects; what is gone is the first to make room. Dropping the future stops the
-    /// listing; once the listing is complete, its result is committed in any case.
+    /// Looks for new, changed and removed objects. [`Error::Conflict`] if so many objects are missing that the origin is probably
+    /// not mounted. Dropping the future stops the listing; once the listing is complete, its result is committed in any case.
     pub async fn refresh(self: &Arc<Self>) -> Result<RefreshReport> {
-        let (dataset, rules) = (Arc::clone(self), RefreshRules::default());
+        self.refresh_with(false).await
+    }
+
+    /// The same; with `confirm_removals` whatever is missing.
+    pub async fn refresh_with(self: &Arc<Self>, confirm_removals: bool) -> Result<RefreshReport> {
+        let (max_removed, name) = (self.config.listing.max_removed, self.config.name.clone());
+        let rules = RefreshRules { max_removed, confirm_removals, dataset: name, ..RefreshRules::default() };
+        let dataset = Arc::clone(self);
         let _cancel_when_dropped = rules.cancel.clone().drop_guard();
         self.to_its_end(async move { dataset.refresh_here(&rules).await }).await
     }
@@ -270,7 +285,11 @@ impl Dataset {
     async fn refresh_here(self: &Arc<Self>, rules: &RefreshRules) -> Result<RefreshReport> {
         let _one_at_a_time = self.refreshing.lock().await;
         let comparison = Comparison(Arc::clone(self));
-        let report = self.catalog.refresh_with(&self.origin, rules, &comparison).await?;
+        let outcome = self.catalog.refresh_with(&self.origin, rules, &comparison).await;
+        if !rules.cancel.is_cancelled() {
+            *self.refresh_problem.lock() = outcome.as_ref().err().map(ToString::to_string);
+        }
+        let report = outcome?;
         self.save_stamps()
             .await
             .unwrap_or_else(|error| tracing::warn!(%error, "files are compared again after a restart"));
@@ -296,7 +315,7 @@ impl Dataset {
         self.spawn(async move {
             let outcome = dataset.refresh().await;
             dataset.refresh_asked.store(false, Relaxed);
-            log_refresh(&dataset.config.name, outcome);
+            dataset.log_refresh(outcome);
         });
     }
 
@@ -308,7 +327,7 @@ impl Dataset {
             loop {
                 tokio::time::sleep(interval).await;
                 let Some(dataset) = dataset.upgrade() else { return };
-                log_refresh(&dataset.config.name, dataset.refresh().await);
+                dataset.log_refresh(dataset.refresh().await);
             }
         });
     }
@@ -420,8 +439,14 @@ impl Dataset {
             explanation: self.stocks[0].1.explain(),
             warning: self.layout_warning(&snapshot),
             stats: self.stats(),
-            problems: self.snapshot().problems().iter().take(MAX_SHOWN_PROBLEMS).cloned().collect(),
+            problems: self.problems(&snapshot),
         }
+    }
+
+    /// Why the last refresh failed, and what the snapshot lacks.
+    fn problems(&self, snapshot: &Snapshot) -> Vec<String> {
+        let of_snapshot = snapshot.problems().iter().cloned();
+        self.refresh_problem.lock().clone().into_iter().chain(of_snapshot).take(MAX_SHOWN_PROBLEMS).collect()
     }
 
     /// What was counted.
@@ -488,11 +513,8 @@ impl Dataset {
 
     /// What follows from the newest snapshot: what is no longer in it, and how much the dataset may hold.
     pub(super) fn follow_snapshot(&self) {
-        let snapshot = self.snapshot();
-        let mut live = vec![false; self.objects.load().len() as usize];
-        snapshot.objects().for_each(|object| live[object.0 as usize] = true);
-        let dead = live.iter().enumerate().filter(|(_, live)| !**live);
-        let retired: Vec<_> = dead.map(|(slot, _)| ObjectSlot(slot as u32)).collect();
+        let (snapshots, grace) = (self.catalog.snapshots(), self.config.listing.removed_grace);
+        let retired = Retired::find(&snapshots, &self.objects.load(), grace);
         for (_, stock) in &self.stocks {
             stock.retire(retired.clone());
         }
@@ -512,12 +534,24 @@ impl Dataset {
             left -= here;
         }
     }
-}
 
-fn log_refresh(name: &str, outcome: Result<RefreshReport>) {
-    match outcome {
-        Ok(report) if report.changed + report.added + report.removed == 0 => {}
-        Ok(report) => tracing::info!(dataset = name, ?report, "the origin changed; a new snapshot is current"),
-        Err(error) => tracing::warn!(dataset = name, %error, "cannot refresh; the snapshot stays as it is"),
+    /// Logs a refresh without a caller. A reason that stays the same is logged once.
+    fn log_refresh(&self, outcome: Result<RefreshReport>) {
+        let (name, mut logged) = (&self.config.name, self.logged_problem.lock());
+        match outcome {
+            Ok(report) => {
+                *logged = None;
+                if report.changed + report.added + report.removed > 0 {
+                    tracing::info!(dataset = name, ?report, "the origin changed; a new snapshot is current");
+                }
+            }
+            Err(error) => {
+                let text = Some(error.to_string());
+                if *logged != text {
+                    tracing::warn!(dataset = name, %error, "cannot refresh; the snapshot stays as it is");
+                    *logged = text;
+                }
+            }
+        }
     }
 }

@@ -10,6 +10,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+/// A longer grace would be one without an end, and overflow.
+const LONGEST_GRACE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Objects that the newest snapshot does not have.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Retired {
@@ -39,7 +42,7 @@ impl Retired {
         }
         for (snapshot, group) in snapshots.iter().zip(groups).filter(|(_, group)| !group.is_empty()) {
             let age = SystemTime::now().duration_since(snapshot.sealed_at()).unwrap_or_default();
-            retired.in_grace.push((Instant::now() + grace.saturating_sub(age), group));
+            retired.in_grace.push((Instant::now() + grace.min(LONGEST_GRACE).saturating_sub(age), group));
         }
         retired
     }

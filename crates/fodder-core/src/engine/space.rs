@@ -1,6 +1,6 @@
 //! The space of one tier, shared by the stocks of many datasets.
 //!
-//! Who makes room, in this order: objects that no snapshot has any more; copies of what other nodes own, for what this one
+//! Who makes room, in this order: objects that the newest snapshot has not got (removed ones after a grace period); copies of what other nodes own, for what this one
 //! owns; datasets of earlier nodes that this one does not have; datasets that nobody reads, the longest idle first; datasets
 //! that hold more than their share, if the newcomer's has less than its own; at last the newcomer's own policy, which may
 //! rather keep the newcomer out.

@@ -6,6 +6,7 @@ use super::{
     guest::Guests,
     hold::{Holds, Reason},
     job::{Note, Notices},
+    retired::Retired,
 };
 use crate::{
     config::Medium,
@@ -43,8 +44,8 @@ pub(super) struct Stock {
     born: Instant,
     /// Milliseconds after `born` at which it was last read.
     last_read: AtomicU64,
-    /// Objects that the newest snapshot no longer has: first to go.
-    retired: Mutex<Vec<ObjectSlot>>,
+    /// Objects that the newest snapshot no longer has: evicted first.
+    retired: Mutex<Retired>,
     /// What is here and belongs to other nodes: next to go.
     guests: Guests,
     /// Of that, what has another owner since not long ago, who may still look for it: it goes after them.
@@ -187,9 +188,9 @@ impl Stock {
         left.len() as u64
     }
 
-    /// Says which objects the newest snapshot does not have: they go before anything else does.
-    pub(super) fn retire(&self, objects: Vec<ObjectSlot>) {
-        *self.retired.lock() = objects;
+    /// Sets the objects that the newest snapshot does not have.
+    pub(super) fn retire(&self, retired: Retired) {
+        *self.retired.lock() = retired;
     }
 
     /// Drops the next retired object that holds anything. False if there is none.

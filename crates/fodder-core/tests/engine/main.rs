@@ -15,6 +15,7 @@ mod model;
 mod peers;
 mod ratios;
 mod readahead;
+mod removal;
 mod share;
 mod start;
 mod warm;

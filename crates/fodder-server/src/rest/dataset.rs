@@ -19,6 +19,16 @@ use fodder_core::{
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+/// How to refresh.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RefreshQuery {
+    /// Accept a listing that removes everything, more than the configured share, or is of another file system.
+    #[serde(default)]
+    confirm_removals: bool,
+}
+
 /// What to evict.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -79,14 +89,18 @@ pub(super) async fn remove(
 
 /// Looks for new, changed and removed objects, and answers when that is done.
 #[utoipa::path(post, path = "/api/v1/datasets/{name}/refresh", tag = "datasets",
-    params(("name" = String, Path, description = "The dataset")),
-    responses((status = 200, body = describe::RefreshReport), (status = 404, body = super::ProblemBody),
+    params(("name" = String, Path, description = "The dataset"), RefreshQuery),
+    responses((status = 200, body = describe::RefreshReport), (status = 400, body = super::ProblemBody),
+        (status = 404, body = super::ProblemBody),
+        (status = 409, body = super::ProblemBody, description = "Too many objects are missing, and that is not confirmed"),
         (status = 503, body = super::ProblemBody)))]
 pub(super) async fn refresh(
     State(app): State<App>,
     name: Result<Path<String>, PathRejection>,
+    query: Result<Query<RefreshQuery>, QueryRejection>,
 ) -> Result<Json<RefreshReport>, Problem> {
-    Ok(Json(app.engine.dataset(&name?)?.refresh().await?))
+    let Query(RefreshQuery { confirm_removals }) = query?;
+    Ok(Json(app.engine.dataset(&name?)?.refresh_with(confirm_removals).await?))
 }
 
 /// Drops what is cached of the objects under a prefix, on all nodes of the cluster if there is one.

@@ -5,7 +5,7 @@ use crate::{cli::NodeArgs, join};
 use anyhow::Result;
 use std::{fmt::Write, process::ExitCode};
 
-pub(super) async fn run(dataset: Option<&str>, node: &NodeArgs) -> Result<ExitCode> {
+pub(super) async fn run(dataset: Option<&str>, confirm_removals: bool, node: &NodeArgs) -> Result<ExitCode> {
     let (client, names) = match dataset {
         Some(named) => {
             let target = Target::find(named, node).await?;
@@ -17,14 +17,23 @@ pub(super) async fn run(dataset: Option<&str>, node: &NodeArgs) -> Result<ExitCo
             (client, all.into_iter().filter_map(|dataset| Some(dataset.config?.name)).collect())
         }
     };
-    let mut text = String::new();
+    let (mut text, mut failures) = (String::new(), Vec::new());
     for name in names {
-        let report = client.refresh(&name).await?;
+        let report = match client.refresh_with(&name, confirm_removals).await {
+            Ok(report) => report,
+            // The other datasets are refreshed all the same.
+            Err(error) => {
+                failures.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
         writeln!(
             text,
             "{name}: {} added, {} changed, {} removed, {} unchanged; {} items in snapshot {}",
             report.added, report.changed, report.removed, report.unchanged, report.items, report.snapshot
         )?;
     }
-    super::print(&text)
+    let printed = super::print(&text)?;
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(printed)
 }
