@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Messages that commands print as JSON.
-const PRINTED: [&str; 21] = [
+const PRINTED: [&str; 22] = [
     "StatusReply",
     "Addresses",
     "TierStatus",
