@@ -180,8 +180,12 @@ impl Tier {
         self.core.unlinked.freeze();
     }
 
-    /// How many bytes it holds beyond its quota.
+    /// How many bytes it holds beyond its quota. None as long as space is reserved for files that are not known yet: they may
+    /// be fewer, and nothing is added meanwhile.
     pub fn excess_bytes(&self) -> u64 {
+        if self.is_recovering() || !self.core.keeper.is_idle() {
+            return 0;
+        }
         self.core.space.used().saturating_sub(self.core.space.quota)
     }
 

@@ -61,6 +61,7 @@ fn the_next_node_reserves_what_was_evicted_while_leased_until_clients_report_it(
         drop((lease, shelf, tier));
         let (tier, shelf) = open_with(home.path(), &world, LONG);
         assert!(tier.is_recovering());
+        assert_eq!(tier.excess_bytes(), 0, "nothing is evicted for what is only reserved");
         assert_near(tier.used_bytes(), before);
         let found = file.metadata().unwrap();
         assert!(shelf.may_own(&found, None));

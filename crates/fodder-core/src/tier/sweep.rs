@@ -119,6 +119,12 @@ impl Keeper {
         self.unfinished.load(Ordering::Relaxed)
     }
 
+    /// Whether nothing is left to sweep.
+    pub(super) fn is_idle(&self) -> bool {
+        let jobs = self.jobs.lock();
+        !jobs.busy && jobs.queue.is_empty()
+    }
+
     pub(super) fn wait_idle(&self) {
         let mut jobs = self.jobs.lock();
         while (jobs.busy || !jobs.queue.is_empty()) && !self.stopping.load(Ordering::Relaxed) {
