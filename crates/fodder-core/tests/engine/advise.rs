@@ -54,7 +54,7 @@ async fn readers_of_a_slow_origin_are_told_that_they_wait_for_storage() {
     let (engine, dataset) = world.start().await.unwrap();
     let advice = dataset.advise().await.unwrap();
     assert_eq!((advice.limit, advice.rows.len()), (None, 0));
-    assert!(advice.sentences[0].contains("was read since"), "{advice}");
+    assert!(advice.sentences[0].contains("has been read since"), "{advice}");
 
     read_epochs(&dataset, 5).await;
     let advice = dataset.advise().await.unwrap();
