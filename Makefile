@@ -32,7 +32,8 @@ wheel:
 
 test:
 	@tools/setup --rust fmt --rust clippy --venv --deb fuse3=fusermount3 --deb fio=fio --deb rsync=rsync \
-		--deb etcd-server=etcd --deb iproute2=ip
+		--deb etcd-server=etcd --deb iproute2=ip --deb munge=/usr/sbin/munged --deb slurmctld=/usr/sbin/slurmctld \
+		--deb slurmd=/usr/sbin/slurmd --deb slurm-client=/usr/bin/srun --deb openssl=openssl
 	@tools/torch
 	@tools/frameworks
 	@tools/test

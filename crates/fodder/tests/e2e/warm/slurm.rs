@@ -22,7 +22,7 @@ fn unable() -> Option<&'static str> {
         return Some("Slurm's daemons need root");
     }
     let missing = NEEDED.iter().any(|program| !Path::new(program).exists());
-    missing.then_some("slurmd is not installed (Debian: slurm-wlm and munge)")
+    missing.then_some("Slurm is not installed (Debian: munge, slurmctld, slurmd, slurm-client)")
 }
 
 /// A cluster of one node.
