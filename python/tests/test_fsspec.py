@@ -69,7 +69,7 @@ class WritableOrigin(FodderFileSystem):
             while os.path.dirname(place) != self.origin and not os.listdir(os.path.dirname(place)):
                 place = os.path.dirname(place)
                 os.rmdir(place)
-        self._dataset("files").refresh()
+        self._dataset("files").refresh(confirm_removals=True)
 
     def exists(self, path, **options):
         # A directory without files is at the origin only.

@@ -325,6 +325,17 @@ impl Flights {
         flights.any(|flight| flight.object == object && flight.published() > 0)
     }
 
+    /// Waits until all published bytes of an object are on a shelf, or will never be.
+    pub(super) async fn published_landed(&self, object: ObjectSlot) {
+        loop {
+            let landing = self.landing.notified();
+            if !self.has_published(object) {
+                return;
+            }
+            landing.await;
+        }
+    }
+
     /// The pieces that are on their way, also those that have arrived and were not written yet.
     pub(super) fn pieces(&self) -> Vec<PieceId> {
         self.table.lock().pieces.keys().copied().collect()

@@ -10,10 +10,12 @@ use crate::{
 };
 use futures::TryStreamExt;
 use rustc_hash::FxHashSet;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Pieces may arrive while others are compared. After so many rounds the comparison is left to a later attempt.
 const MAX_ROUNDS: usize = 4;
+/// How long each round waits for bytes that readers were given and that are not in a tier yet: they must be compared, too.
+const LANDING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,7 @@ impl Dataset {
         }
         let mut compared = FxHashSet::default();
         for _ in 0..MAX_ROUNDS {
+            let _ = tokio::time::timeout(LANDING_TIMEOUT, self.flights.published_landed(object)).await;
             let present = |piece: &u32| self.holds(PieceId(*piece));
             let missing: Vec<u32> =
                 self.pieces_of(object).filter(present).filter(|piece| !compared.contains(piece)).collect();
