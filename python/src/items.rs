@@ -74,6 +74,8 @@ pub(crate) fn dataset<'py>(py: Python<'py>, status: &v1::DatasetStatus) -> PyRes
     said.set_item("objects", status.objects)?;
     said.set_item("total_bytes", status.total_bytes)?;
     said.set_item("cached_bytes", status.cached_bytes)?;
+    said.set_item("cached_pieces", status.cached_pieces)?;
+    said.set_item("pieces", status.pieces)?;
     said.set_item("explanation", &status.explanation)?;
     said.set_item("problems", &status.problems)?;
     let stats = status.stats.unwrap_or_default();

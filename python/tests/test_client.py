@@ -133,6 +133,8 @@ def test_warming_tells_how_far_it_is_and_stats_print_well(serve, data):
     stats = pets.stats()
     assert stats.items == len(data) and stats.cached_bytes >= total
     assert "pets (files, minio)" in repr(stats) and "<table>" in stats._repr_html_()
+    # The share of the data, apart from the blocks that it occupies.
+    assert re.search(r"^cached +100% of .+, .+ on disk$", repr(stats), re.M), repr(stats)
     pets[0]
     assert pets.stats().hits >= 1
     assert pets.evict().bytes > 0

@@ -43,12 +43,13 @@ class Stats:
 
     def _rows(self) -> list[tuple[str, str]]:
         count = self.counts
-        share = min(1.0, count["cached_bytes"] / max(count["total_bytes"], 1))
+        # Not the ratio of the bytes: on disk, data occupies whole blocks.
+        share = count["cached_pieces"] / max(count["pieces"], 1)
         rows = [
             ("dataset", f"{count['name']} ({count['layout']}, {count['policy']})"),
             ("origin", count["origin"]),
             ("items", f"{count['items']:,} in {count['objects']:,} objects"),
-            ("cached", f"{human(count['cached_bytes'])} of {human(count['total_bytes'])} ({share:.0%})"),
+            ("cached", f"{share:.0%} of {human(count['total_bytes'])}, {human(count['cached_bytes'])} on disk"),
         ]
         if self.reads:
             kinds = [f"{word} {count[key]:,}" for key, word in self._KINDS if count[key]]

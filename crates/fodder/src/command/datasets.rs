@@ -61,7 +61,7 @@ fn table(datasets: &[v1::DatasetStatus]) -> String {
     let width = datasets.iter().map(|dataset| name(dataset).len()).max().unwrap_or(0).max(4);
     let mut text = String::new();
     let _ =
-        writeln!(text, "{:width$}  {:>10}  {:>10}  {:>10}  {:8}  ORIGIN", "NAME", "ITEMS", "SIZE", "CACHED", "LAYOUT");
+        writeln!(text, "{:width$}  {:>10}  {:>10}  {:>10}  {:8}  ORIGIN", "NAME", "ITEMS", "SIZE", "ON DISK", "LAYOUT");
     for dataset in datasets {
         let config = dataset.config.clone().unwrap_or_default();
         let _ = writeln!(

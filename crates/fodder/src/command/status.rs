@@ -233,9 +233,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     }
     writeln!(
         text,
-        "  cached  {} ({:.1} % of the pieces)",
-        human(dataset.cached_bytes),
-        percent(dataset.cached_pieces, dataset.pieces)
+        "  cached  {:.1} % of the pieces, {} on disk",
+        percent(dataset.cached_pieces, dataset.pieces),
+        human(dataset.cached_bytes)
     )?;
     writeln!(
         text,
