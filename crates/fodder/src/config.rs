@@ -233,7 +233,7 @@ fn check(config: &Config) -> Result<()> {
     for tier in &config.engine.tiers {
         ensure!(
             tier.quota_bytes >= MIN_TIER_BYTES,
-            "the tier {} may hold only {} bytes, which is less than 16 MiB: say more with --cache-size, or choose a disk with more room with --cache-dir",
+            "the tier {} may hold only {} bytes, which is less than 16 MiB: increase --cache-size, or choose a disk with more free space with --cache-dir",
             tier.path.display(),
             tier.quota_bytes
         );

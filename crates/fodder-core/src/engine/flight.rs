@@ -325,11 +325,15 @@ impl Flights {
         flights.any(|flight| flight.object == object && flight.published() > 0)
     }
 
-    /// Waits until all published bytes of an object are on a shelf, or will never be.
-    pub(super) async fn published_landed(&self, object: ObjectSlot) {
+    /// Waits until the published pieces of an object are in a tier, or will never be. Staged pieces are not waited for: they
+    /// stay in memory until a job reads them.
+    pub(super) async fn published_landed(&self, object: ObjectSlot, is_staged: impl Fn(u32) -> bool) {
         loop {
             let landing = self.landing.notified();
-            if !self.has_published(object) {
+            let is_landing = |(piece, flight): (&PieceId, &Arc<Flight>)| {
+                flight.object == object && flight.published() > 0 && !is_staged(piece.0)
+            };
+            if !self.table.lock().pieces.iter().any(is_landing) {
                 return;
             }
             landing.await;

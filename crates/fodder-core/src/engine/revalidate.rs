@@ -59,9 +59,10 @@ impl Dataset {
         if !known.differs_only_in_change_time(&stamp) {
             return Verdict::Changed;
         }
+        let is_staged = |piece| self.staging.has(piece);
         let mut compared = FxHashSet::default();
         for _ in 0..MAX_ROUNDS {
-            let _ = tokio::time::timeout(LANDING_TIMEOUT, self.flights.published_landed(object)).await;
+            let _ = tokio::time::timeout(LANDING_TIMEOUT, self.flights.published_landed(object, is_staged)).await;
             let present = |piece: &u32| self.holds(PieceId(*piece));
             let missing: Vec<u32> =
                 self.pieces_of(object).filter(present).filter(|piece| !compared.contains(piece)).collect();

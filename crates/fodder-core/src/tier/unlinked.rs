@@ -132,12 +132,13 @@ impl Unlinked {
         }
         let (expected, doubtful) = (std::mem::take(&mut state.expected), std::mem::take(&mut state.doubtful));
         state.deadline = None;
-        state.leased = self.pins.load(Ordering::Relaxed) > 0 || state.bytes > 0;
-        self.write(&state);
         drop(state);
         core.space.release(expected);
-        // Each takes the lock.
+        // Each takes the lock. Files that no client has reported are not held.
         drop(doubtful);
+        let mut state = self.state.lock();
+        state.leased = self.pins.load(Ordering::Relaxed) > 0 || state.bytes > 0;
+        self.write(&state);
     }
 
     /// A lease is handed out.

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections that are kept while nobody uses them: as many as threads wait for the node, since the leases of a connection that
 /// ends must be reported again.
-const MAX_IDLE: usize = 64;
+const MAX_IDLE: usize = 128;
 
 /// Connections that keep their memory: the last one back is the first one taken, so that those below are used only when
 /// many ask at once.
@@ -217,14 +217,14 @@ impl Remote {
         let timeouts = Timeouts { connect: left.clamp(DOUBT, CONNECT), progress: ANSWER, doubt: Some(DOUBT) };
         let mut client = FrameClient::connect_until(&self.address, timeouts, deadline)?;
         let handle = client.open(&self.dataset, None).map_err(missing)?.handle;
-        if std::mem::take(&mut *self.away.lock()) {
-            tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");
-        }
+        self.answers_again();
         let lost = Arc::clone(&self.lost);
         Ok((Link { client, handle, batch: Batch::new(), shown: Vec::new(), lost }, false))
     }
 
+    /// Keeps a connection that the node has just answered on.
     fn keep(&self, mut link: Link) {
+        self.answers_again();
         if link.batch.capacity_bytes() > MAX_KEPT_BYTES {
             link.batch = Batch::new();
         }
@@ -240,6 +240,12 @@ impl Remote {
     fn leased(&self, object: ObjectId, leased: Leased) -> Content {
         self.held.add(object, &leased.lease);
         Content::Leased(leased.lease)
+    }
+
+    fn answers_again(&self) {
+        if std::mem::take(&mut *self.away.lock()) {
+            tracing::info!(address = %self.address, dataset = self.dataset, "the node answers again");
+        }
     }
 
     /// A pause, and an attempt to have the node again; the error, when it is too late.

@@ -87,6 +87,10 @@ pub(super) fn walk(
     tokio::task::spawn_blocking(move || {
         let mut walk = Walk::new(root, config, sender);
         let outcome = walk.run(prefix).and_then(|()| walk.flush());
+        if matches!(outcome, Err(Stop::Dropped)) {
+            // The next listing may be over already, and its details are not to be replaced.
+            return;
+        }
         *details.lock() = walk.finish();
         if let Err(Stop::Failed(error)) = outcome {
             // The reader may be gone, and then nobody wants to know.

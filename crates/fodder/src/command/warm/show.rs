@@ -123,7 +123,7 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
     };
     if end == End::Finished {
         let (took_s, rate) = (took.as_secs_f64(), size::human(progress.bytes_per_second as u64));
-        let _ = write!(text, " ({files_skipped} were before); fetched {fetched} in {took_s:.1} s, {rate}/s");
+        let _ = write!(text, " ({files_skipped} already cached); fetched {fetched} in {took_s:.1} s, {rate}/s");
     }
     let said = text.len();
     for node in progress.nodes.iter().filter(|node| !node.error.is_empty()) {
