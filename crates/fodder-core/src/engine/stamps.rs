@@ -18,7 +18,7 @@ use std::{
 
 const MAGIC: &[u8; 8] = b"FODDERST";
 const ENTRY_BYTES: usize = 24;
-/// Beyond so many files a changed change time makes a new version.
+/// Beyond this many files a change time is not accepted, and reads of pieces that are not cached end in `Stale`.
 const MAX_ENTRIES: usize = 16 << 20;
 
 /// The accepted change times of one dataset.

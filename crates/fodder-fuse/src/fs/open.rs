@@ -122,7 +122,7 @@ impl<N: Node> FileSystem<N> {
         self.open_as(ino, object, whole)
     }
 
-    /// Opens a file if it is whole in the node's cache; None if it is not. Waits for the node, but never for the origin.
+    /// Opens a file if it is whole in the node's cache; None if it is not. Waits for the node, which waits up to half a second for bytes on their way.
     pub(crate) fn open_cached(&self, ino: u64) -> Option<Result<Opened>> {
         if let Some(opened) = self.try_open(ino) {
             return Some(opened);

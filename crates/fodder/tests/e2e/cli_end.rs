@@ -34,7 +34,7 @@ fn a_node_ends_within_its_drain_time_though_a_disk_thread_hangs() {
     let node = Node::start(cache.path(), &args);
     node.client(&["warm", "pets"]).good();
     assert_eq!(node.stop(), 0);
-    // Whoever opens a pipe waits for its other end, as it would wait for a disk that hangs.
+    // Opening a pipe blocks until its other end is opened, as a read of a disk that hangs does.
     let files = cache_files(&cache.path().join("tier/data"));
     assert!(!files.is_empty());
     for file in files {
