@@ -10,6 +10,7 @@
 mod commit;
 mod core;
 mod files;
+mod group;
 mod health;
 mod log;
 mod shelf;
@@ -20,8 +21,7 @@ mod sweep;
 mod unlinked;
 
 pub use health::Health;
-pub use shelf::{Checked, HeldFile, Lease, LeaseCheck, Shelf, ShelfRead, Shown, View};
-pub use space::Reservation;
+pub use shelf::{Checked, HeldFile, Lease, LeaseCheck, Reservation, Shelf, ShelfRead, Shown, View};
 
 use crate::{
     Error, Result,
@@ -32,7 +32,7 @@ use crate::{
 use std::{
     fmt::Debug,
     ops::Range,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -89,6 +89,9 @@ impl ObjectTable for Objects {
     }
 }
 
+/// Objects of at most so many bytes share files with others of about their size, and cannot be leased.
+pub const MAX_GROUPED_BYTES: u64 = 4096;
+
 /// What tests turn, and users need not.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
@@ -103,6 +106,8 @@ pub struct TierOptions {
     pub kept_files: Option<usize>,
     /// The rest after a first failed write.
     pub first_rest: Duration,
+    /// Objects of at most so many bytes are stored in group files.
+    pub max_grouped_bytes: u64,
     /// How long clients may take to report the leases that an earlier node gave them.
     pub recovery: Duration,
 }
@@ -115,6 +120,7 @@ impl Default for TierOptions {
             commit_interval: Duration::from_millis(200),
             kept_files: None,
             first_rest: Duration::from_secs(1),
+            max_grouped_bytes: MAX_GROUPED_BYTES,
             recovery: Duration::from_secs(10),
         }
     }
@@ -178,6 +184,11 @@ impl Tier {
     /// The node is about to end its connections. The clients keep their files, and the next node must know of them.
     pub fn keep_lease_record(&self) {
         self.core.unlinked.freeze();
+    }
+
+    /// Whether cells of group files will be free with the next commit ([`Tier::flush`]).
+    pub fn is_compacting(&self) -> bool {
+        self.core.moving.load(Ordering::Relaxed) > 0
     }
 
     /// How many bytes it holds beyond its quota. None as long as space is reserved for files that are not known yet: they may

@@ -217,7 +217,8 @@ fn verify_drops_exactly_what_differs() {
     let shelf = tier.attach("birds", world.table()).unwrap();
     world.fill_all(&shelf);
     tier.flush();
-    flip(&world.path(home.path(), "birds", 1), 3);
+    let (small, at) = stored(home.path(), &world, &shelf, 1);
+    flip(&small, at.start + 3);
     std::fs::remove_file(world.path(home.path(), "birds", 2)).unwrap();
     let checked = shelf.verify(|_| true);
     assert_eq!(checked.corrupt, 1, "the vanished file is still open and still right: {checked:?}");

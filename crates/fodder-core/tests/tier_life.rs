@@ -15,7 +15,10 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::{collections::BTreeSet, os::unix::fs::FileExt, path::Path, sync::Arc};
 use world::*;
 
-const SIZES: [u64; 10] = [1, 4096, 16_385, 65_536, 65_537, 200_000, 140_000, 655_360, 0, 100_000];
+const SIZES: [u64; 26] = [
+    1, 4096, 16_385, 65_536, 65_537, 200_000, 140_000, 655_360, 0, 100_000, 10, 16, 4090, 4091, 4092, 4093, 4094, 4095, 4000,
+    3990, 3980, 3970, 3960, 3950, 3940, 100,
+];
 const QUOTA: u64 = 900_000;
 
 /// The real thing beside what it should be.
@@ -29,6 +32,9 @@ struct Life {
     here: BTreeSet<u32>,
     /// Pieces the index knew at the last flush.
     durable: BTreeSet<u32>,
+    /// Small objects that left since then: a crash may bring them back or not, as their cells were used again or not.
+    left: BTreeSet<u32>,
+    damaged_running: bool,
     /// Readers: leases of this node and of nodes that are gone.
     readers: Vec<(u32, Lease)>,
 }
@@ -44,8 +50,9 @@ impl Life {
         let home = tempfile::tempdir().unwrap();
         let world = World::new(&SIZES);
         let (tier, shelf) = attach(home.path(), &world);
-        let (here, durable) = (BTreeSet::new(), BTreeSet::new());
-        Self { home, world, tier, shelf, random: SmallRng::seed_from_u64(seed), here, durable, readers: Vec::new() }
+        let (here, durable, left) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (random, readers) = (SmallRng::seed_from_u64(seed), Vec::new());
+        Self { home, world, tier, shelf, random, here, durable, left, damaged_running: false, readers }
     }
 
     fn piece(&mut self) -> u32 {
@@ -82,6 +89,13 @@ impl Life {
     fn forget_lost(&mut self) {
         for piece in self.shelf.drain_lost() {
             assert!(self.here.remove(&piece.0), "{piece:?} was lost without having been here");
+            self.note_left(piece);
+        }
+    }
+
+    fn note_left(&mut self, piece: PieceId) {
+        if self.world.size(self.world.slot_of(piece.0).0) <= 4096 {
+            self.left.insert(piece.0);
         }
     }
 
@@ -115,12 +129,18 @@ impl Life {
         let had = self.here.contains(&piece);
         let gone = self.shelf.evict(PieceId(piece));
         assert_eq!(gone.contains(&PieceId(piece)), had);
-        gone.iter().for_each(|piece| assert!(self.here.remove(&piece.0)));
+        for piece in gone {
+            assert!(self.here.remove(&piece.0));
+            self.note_left(piece);
+        }
     }
 
     fn evict_object(&mut self) {
         let slot = self.slot();
-        self.shelf.evict_object(ObjectSlot(slot)).iter().for_each(|piece| assert!(self.here.remove(&piece.0)));
+        for piece in self.shelf.evict_object(ObjectSlot(slot)) {
+            assert!(self.here.remove(&piece.0));
+            self.note_left(piece);
+        }
     }
 
     fn read(&mut self) {
@@ -167,7 +187,9 @@ impl Life {
     }
 
     fn flush(&mut self) {
+        self.left.clear();
         self.tier.flush();
+        // What the committer itself found lost is in the index until the next flush.
         self.forget_lost();
         self.durable.clone_from(&self.here);
     }
@@ -180,12 +202,13 @@ impl Life {
     /// from others.
     fn victim(&mut self) -> Option<std::path::PathBuf> {
         let slot = self.slot();
-        let path = self.world.path(self.home.path(), "birds", slot);
+        let (path, _) = stored(self.home.path(), &self.world, &self.shelf, slot);
         (path.exists() && self.readers.iter().all(|(held, _)| *held != slot)).then_some(path)
     }
 
     fn damage_running(&mut self) {
         let Some(path) = self.victim() else { return };
+        self.damaged_running = true;
         if self.random.random_bool(0.5) {
             std::fs::remove_file(path).unwrap();
         } else {
@@ -194,9 +217,12 @@ impl Life {
         }
     }
 
-    fn damage_stopped(&mut self) {
+    /// Whether anything was damaged.
+    fn damage_stopped(&mut self) -> bool {
+        let mut damaged = self.damaged_running;
         for _ in 0..self.random.random_range(0..4) {
             let Some(path) = self.victim() else { continue };
+            damaged = true;
             let len = std::fs::metadata(&path).unwrap().len();
             match self.random.random_range(0..4) {
                 0 => std::fs::remove_file(path).unwrap(),
@@ -211,6 +237,8 @@ impl Life {
             let torn: Vec<u8> = (0..self.random.random_range(1..60)).map(|_| self.random.random()).collect();
             std::io::Write::write_all(&mut &index, &torn).unwrap();
         }
+        self.damaged_running = false;
+        damaged
     }
 
     fn crash(&mut self) {
@@ -221,15 +249,25 @@ impl Life {
     fn close(&mut self) {
         self.tier.close();
         self.durable.clone_from(&self.here);
+        self.left.clear();
         self.restart();
     }
 
     fn restart(&mut self) {
-        self.damage_stopped();
+        let damaged = self.damage_stopped();
         (self.tier, self.shelf) = attach(self.home.path(), &self.world);
         self.tier.wait_swept();
         self.here.clone_from(&self.durable);
         self.forget_lost();
+        // What the index names beyond the end of a group file is not there.
+        let gone: Vec<u32> = self.here.iter().copied().filter(|&piece| !self.shelf.has(PieceId(piece))).collect();
+        for piece in gone {
+            let size = self.world.size(self.world.slot_of(piece).0);
+            assert!(size <= 4096 && (damaged || self.left.contains(&piece)), "{piece} was durable");
+            self.here.remove(&piece);
+            self.left.insert(piece);
+        }
+        self.here.extend(self.left.iter().filter(|&&piece| self.shelf.has(PieceId(piece))));
         // A sealed file that was incomplete in the index was dropped; that is not durable until the next flush, and a
         // second crash would bring it back.
         for slot in 0..SIZES.len() as u32 {
@@ -260,6 +298,7 @@ fn every_byte_that_is_served_is_right_whatever_happens() {
         for piece in life.shelf.pieces() {
             life.shelf.evict(piece);
         }
+        life.tier.flush();
         assert_eq!(life.shelf.used_bytes(), 0, "everything that was charged came back");
     }
 }

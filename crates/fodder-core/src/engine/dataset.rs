@@ -376,8 +376,12 @@ impl Dataset {
     fn evict_counted(&self, object: ObjectSlot, report: &mut EvictReport) {
         for (_, stock) in &self.stocks {
             let before = stock.used_bytes();
-            report.pieces += stock.evict_object(object);
-            report.bytes += before.saturating_sub(stock.used_bytes());
+            let pieces = stock.evict_object(object);
+            report.pieces += pieces;
+            report.bytes += match stock.shelf.cell_bytes(object) {
+                Some(bytes) => pieces * bytes,
+                None => before.saturating_sub(stock.used_bytes()),
+            };
         }
     }
 

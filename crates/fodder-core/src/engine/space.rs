@@ -105,8 +105,9 @@ impl Space {
     ///
     /// `demote` is offered every victim of the dataset's own policy before it is dropped.
     pub(super) fn make_room(&self, stock: &Arc<Stock>, piece: PieceId, demote: impl Fn(PieceId)) -> Option<Room> {
-        let (cost, charge) = (stock.shelf.cost(piece), stock.shelf.charge(piece));
         for _ in 0..MAX_EVICTIONS {
+            // What a small object costs depends on the room that others have left.
+            let (cost, charge) = (stock.shelf.cost(piece), stock.shelf.charge(piece));
             if self.tier.rests() || cost > self.tier.quota_bytes() || charge > stock.cap_bytes() {
                 return None;
             }
@@ -120,6 +121,11 @@ impl Space {
             // Clients may have open what would be evicted, and have not said so yet: that would free nothing.
             if self.tier.is_recovering() {
                 return None;
+            }
+            if self.tier.is_compacting() {
+                // Enough has left already: its room is there with the next commit.
+                self.tier.flush();
+                continue;
             }
             if stock.evict_retired() || stock.evict_guest() || (under_cap && self.others_give_way(stock, cost)) {
                 continue;
@@ -140,7 +146,7 @@ impl Space {
             let stocks = self.stocks.read().clone();
             let Some(largest) = stocks.iter().max_by_key(|stock| stock.used_bytes()) else { return };
             let Some(victim) = largest.next_victim(Pressure::Yield) else { return };
-            evicted += largest.shelf.charge(victim).max(1);
+            evicted += largest.shelf.footprint(victim).max(1);
             largest.evict(victim);
         }
     }

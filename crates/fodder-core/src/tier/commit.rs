@@ -6,11 +6,12 @@ use super::{
     core::Core,
     files::{is_out_of_inodes, is_want_of_descriptors},
     log::{Log, PIECE_RECORD, Record},
-    shelf::{Shelf, Written},
+    shelf::{LeftCell, Shelf, Written},
     space::file_bytes,
 };
 use crate::{Result, config::Medium};
 use parking_lot::{Condvar, Mutex};
+use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use std::{sync::Arc, time::Instant};
 
@@ -44,6 +45,8 @@ struct Waiting {
     /// What left, and datasets that came and went, in order. Written before the pieces of the same group.
     notes: Vec<Record>,
     pieces: Vec<(Arc<Shelf>, Written)>,
+    /// Cells that are free when this is committed.
+    left: Vec<(Arc<Shelf>, LeftCell)>,
     bytes: u64,
     since: Option<Instant>,
     /// Tickets of those who wait for a commit: asked for, and reached.
@@ -63,6 +66,13 @@ impl Queue {
         let mut waiting = self.waiting.lock();
         waiting.pieces.push((shelf, written));
         waiting.bytes += bytes;
+        self.touch(&mut waiting);
+    }
+
+    /// A cell is to be released as soon as everything that was written so far is in the index.
+    pub(super) fn left(&self, shelf: Arc<Shelf>, cell: LeftCell) {
+        let mut waiting = self.waiting.lock();
+        waiting.left.push((shelf, cell));
         self.touch(&mut waiting);
     }
 
@@ -103,12 +113,13 @@ impl Queue {
     pub(super) fn memory_bytes(&self) -> usize {
         let waiting = self.waiting.lock();
         waiting.notes.capacity() * size_of::<Record>() + waiting.pieces.capacity() * size_of::<(Arc<Shelf>, Written)>()
+            + waiting.left.capacity() * size_of::<(Arc<Shelf>, LeftCell)>()
     }
 }
 
 impl Waiting {
     fn full(&self) -> bool {
-        self.bytes >= GROUP_BYTES || self.pieces.len() >= GROUP_RECORDS || self.notes.len() >= GROUP_RECORDS
+        self.bytes >= GROUP_BYTES || self.pieces.len() >= GROUP_RECORDS || self.notes.len().max(self.left.len()) >= GROUP_RECORDS
     }
 }
 
@@ -117,6 +128,7 @@ impl Waiting {
 struct Group {
     notes: Vec<Record>,
     pieces: Vec<(Arc<Shelf>, Written)>,
+    left: Vec<(Arc<Shelf>, LeftCell)>,
     bytes: u64,
 }
 
@@ -151,15 +163,16 @@ impl Committer {
 
     pub(super) fn run(mut self) {
         loop {
-            let (group, ticket, stop) = self.next();
+            let (mut group, ticket, stop) = self.next();
             if stop == Some(Stop::Abandon) {
                 return;
             }
-            let bytes = group.bytes;
+            let (bytes, left) = (group.bytes, std::mem::take(&mut group.left));
             self.commit(group);
             if stop.is_some() {
                 return self.finish();
             }
+            release_left(left);
             if self.worth_rewriting(2) {
                 self.rewrite();
             }
@@ -191,6 +204,7 @@ impl Committer {
         let group = Group {
             notes: std::mem::take(&mut waiting.notes),
             pieces: std::mem::take(&mut waiting.pieces),
+            left: std::mem::take(&mut waiting.left),
             bytes: waiting.bytes,
         };
         (group, waiting.asked, waiting.stop)
@@ -226,13 +240,16 @@ impl Committer {
         if self.core.medium == Medium::Mem || pieces.is_empty() {
             return;
         }
-        let mut files: Vec<(&Arc<Shelf>, u32)> = pieces.iter().map(|(shelf, written)| (shelf, written.slot)).collect();
-        files.dedup_by_key(|(shelf, slot)| (shelf.id(), *slot));
+        let mut files: FxHashMap<(u16, u32), Vec<usize>> = FxHashMap::default();
+        for (at, (shelf, written)) in pieces.iter().enumerate() {
+            files.entry((shelf.id(), shelf.file_number(written.slot))).or_default().push(at);
+        }
         if files.len() > FEW_FILES && rustix::fs::syncfs(&self.core.root).is_ok() {
             return;
         }
-        for (shelf, slot) in files {
-            shelf.sync_object(slot);
+        for ((_, number), members) in files {
+            let shelf = &pieces[members[0]].0;
+            shelf.sync_file(number, members.into_iter().map(|at| &pieces[at].1));
         }
     }
 
@@ -309,7 +326,10 @@ impl Committer {
             for (&key, found) in found {
                 let key = crate::id::FileKey(key.to_be_bytes());
                 found.pieces.for_each(|first, crc| {
-                    groups.push(&Record::Pieces { dataset, key, size: found.size, first, crcs: vec![crc] });
+                    groups.push(&match found.pieces.cell() {
+                        Some(cell) => Record::Cell { dataset, key, size: found.size as u32, cell, crc },
+                        None => Record::Pieces { dataset, key, size: found.size, first, crcs: vec![crc] },
+                    });
                 });
             }
             if let Some(shelf) = shelf {
@@ -334,6 +354,15 @@ impl Committer {
         if all_known && let Err(error) = self.append(&[Record::Closed]) {
             tracing::warn!(path = %self.core.path.display(), %error, "cannot close the tier's index");
         }
+    }
+}
+
+/// Releases cells that were left, of each shelf together.
+fn release_left(mut left: Vec<(Arc<Shelf>, LeftCell)>) {
+    left.sort_unstable_by_key(|(shelf, _)| shelf.id());
+    for of_shelf in left.chunk_by(|a, b| a.0.id() == b.0.id()) {
+        let cells: Vec<LeftCell> = of_shelf.iter().map(|(_, cell)| *cell).collect();
+        of_shelf[0].0.release_left(&cells);
     }
 }
 

@@ -3,7 +3,8 @@
 use super::{
     TierOptions,
     commit::{Committer, Queue, Stop},
-    files::Files,
+    files::{Files, GROUPS},
+    group::SizeClass,
     health::Pulse,
     log::{self, Found, FoundFiles, Log, Record, Replay, number},
     shelf::Shelf,
@@ -28,7 +29,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -53,6 +54,8 @@ pub(super) struct Core {
     pub(super) unlinked: Unlinked,
     /// The tier's directory, for syncfs.
     pub(super) root: File,
+    /// Bytes of cells whose objects were moved, which are free with the next commit.
+    pub(super) moving: AtomicU64,
     /// A file without bytes, for objects without bytes.
     pub(super) empty: Arc<File>,
     /// The file system cannot say whether a read would block.
@@ -109,6 +112,7 @@ impl Core {
             keeper: Keeper::default(),
             unlinked,
             root,
+            moving: AtomicU64::new(0),
             empty,
             no_nowait: AtomicBool::new(false),
             in_memory,
@@ -119,8 +123,11 @@ impl Core {
             options,
         });
         core.charge_found(&datasets);
+        // The sweep removes what belongs to no dataset, and must not look before all are known.
+        let mut registry = core.registry.lock();
         Keeper::start(&core, &datasets)?;
-        *core.registry.lock() = Registry::new(datasets);
+        *registry = Registry::new(datasets);
+        drop(registry);
         let committer = Committer::new(core.clone(), log);
         let thread = std::thread::Builder::new().name("tier-commit".into()).spawn(move || committer.run());
         *core.committer.lock() = Some(thread.map_err(|e| Error::Unavailable(format!("cannot start a thread: {e}")))?);
@@ -133,22 +140,44 @@ impl Core {
                 continue;
             }
             let bytes: u64 = dataset.files.values().map(|found| self.found_bytes(found, dataset.piece_bytes)).sum();
-            self.space.charge(bytes + self.directory_bytes(&dataset.name));
+            self.space.charge(bytes + self.group_bytes(&dataset.name) + self.directory_bytes(&dataset.name));
         }
     }
 
-    /// What a file of the index is charged.
+    /// What a file of the index is charged. Cells are charged with their file.
     pub(super) fn found_bytes(&self, found: &log::Found, grid: u32) -> u64 {
+        if found.pieces.cell().is_some() {
+            return 0;
+        }
         let mut bytes = space::file_bytes(found.size, self.space.block);
         found.pieces.for_each(|index, _| bytes += space::piece_bytes(found.size, index, grid, self.space.block));
         bytes
+    }
+
+    /// What the group files of a dataset are charged as long as it is not attached.
+    pub(super) fn group_bytes(&self, dataset: &str) -> u64 {
+        let blocks = SizeClass::all().filter_map(|class| self.files.group_blocks(dataset, class.cell_bytes()));
+        blocks.map(|bytes| space::group_bytes(bytes, self.space.block)).sum()
+    }
+
+    /// Removes the group files of a dataset. What they were charged as long as it was not attached.
+    pub(super) fn remove_groups(&self, dataset: &str) -> u64 {
+        let charged = self.group_bytes(dataset);
+        for class in SizeClass::all() {
+            if let Err(error) = self.files.unlink_group(dataset, class.cell_bytes()) {
+                tracing::warn!(dataset, %error, "cannot unlink a group file");
+                self.keeper.failed();
+            }
+        }
+        charged
     }
 
     /// What the directories of a dataset take now.
     pub(super) fn directory_bytes(&self, dataset: &str) -> u64 {
         let top = self.path.join("data").join(dataset);
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
-        (0..=255).map(|shard| size(&top.join(format!("{shard:02x}")))).sum::<u64>() + size(&top)
+        let shards = (0..=255).map(|shard| size(&top.join(format!("{shard:02x}")))).sum::<u64>();
+        shards + size(&top) + size(&top.join(GROUPS))
     }
 
     pub(super) fn closed(&self) -> bool {
@@ -311,6 +340,14 @@ impl Registry {
             found.remove(&number(*key));
         }
         taken
+    }
+
+    /// Forgets the small objects of a dataset that is not attached.
+    pub(super) fn forget_cells(&mut self, id: u16) {
+        let entry = &mut self.datasets[usize::from(id)];
+        let before = entry.found.len();
+        entry.found.retain(|_, found| found.pieces.cell().is_none());
+        entry.found_pieces -= (before - entry.found.len()) as u64;
     }
 
     /// Whether the index remembers nothing of a dataset any more.

@@ -1,6 +1,6 @@
 //! The files of a tier by name, and the few that are kept open.
 //!
-//! A name is data/DATASET/ab/<32 hexadecimal digits>. Mode 0600 means the file may still change, 0400 that it is sealed.
+//! A name is data/DATASET/ab/<32 hexadecimal digits>, or data/DATASET/groups/CELL_BYTES for the small objects of a dataset. Mode 0600 means the file may still change, 0400 that it is sealed.
 //! It knows nothing of pieces; who may open, change or unlink what is decided by the shelf.
 
 mod fill;
@@ -25,6 +25,9 @@ pub(super) const OPEN_MODE: Mode = Mode::from_raw_mode(0o600);
 /// Mode of a sealed file: it is never changed again, whatever the index says.
 pub(super) const SEALED_MODE: Mode = Mode::from_raw_mode(0o400);
 pub(super) const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
+
+/// The directory of a dataset's group files, which are named by the size of their cells.
+pub(super) const GROUPS: &str = "groups";
 
 const WAYS: usize = 8;
 
@@ -212,16 +215,55 @@ impl Files {
     pub(super) fn open(&self, dataset: &str, key: FileKey, writable: bool, wait: bool) -> Result<Arc<Kept>, Errno> {
         let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let name = name(dataset, key);
-        let fd = if wait {
-            rustix::fs::openat(&self.data, &name, flags, Mode::empty())?
-        } else {
-            match rustix::fs::openat2(&self.data, &name, flags, Mode::empty(), ResolveFlags::CACHED) {
-                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => return Err(Errno::AGAIN),
-                other => other?,
-            }
-        };
+        let fd = self.open_at(&name(dataset, key), flags, wait)?;
         Ok(Kept::new(fd, writable))
+    }
+
+    /// Opens an existing group file, to be read and written.
+    pub(super) fn open_group(&self, dataset: &str, cell_bytes: u64, wait: bool) -> Result<Arc<Kept>, Errno> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(Kept::new(self.open_at(&group_name(dataset, cell_bytes), flags, wait)?, true))
+    }
+
+    fn open_at(&self, name: &str, flags: OFlags, wait: bool) -> Result<OwnedFd, Errno> {
+        if wait {
+            return rustix::fs::openat(&self.data, name, flags, Mode::empty());
+        }
+        match rustix::fs::openat2(&self.data, name, flags, Mode::empty(), ResolveFlags::CACHED) {
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => Err(Errno::AGAIN),
+            other => other,
+        }
+    }
+
+    /// Makes an empty group file.
+    pub(super) fn create_group(&self, dataset: &str, cell_bytes: u64) -> Result<Arc<Kept>, Errno> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::openat(&self.data, group_name(dataset, cell_bytes), flags, OPEN_MODE)?;
+        Ok(Kept::new(fd, true))
+    }
+
+    /// How long a group file is; None if there is none.
+    pub(super) fn group_length(&self, dataset: &str, cell_bytes: u64) -> Option<u64> {
+        let found = rustix::fs::statat(&self.data, group_name(dataset, cell_bytes), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        u64::try_from(found.st_size).ok()
+    }
+
+    /// What the blocks of a group file take; None if there is none.
+    pub(super) fn group_blocks(&self, dataset: &str, cell_bytes: u64) -> Option<u64> {
+        let found = rustix::fs::statat(&self.data, group_name(dataset, cell_bytes), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        u64::try_from(found.st_blocks).ok().map(|blocks| blocks * 512)
+    }
+
+    pub(super) fn unlink_group(&self, dataset: &str, cell_bytes: u64) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&self.data, group_name(dataset, cell_bytes), AtFlags::empty()) {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the directory of a dataset's group files; whether it is new.
+    pub(super) fn make_group_directory(&self, dataset: &str) -> Result<bool, Errno> {
+        self.make_at(&format!("{dataset}/{GROUPS}"))
     }
 
     /// Makes a new, empty file; EEXIST if the name is taken, ENOENT if its directory must be made first.
@@ -251,7 +293,10 @@ impl Files {
 
     /// Makes a dataset's directory, or one of the 256 inside it; whether it is new.
     pub(super) fn make_directory(&self, dataset: &str, shard: Option<u8>) -> Result<bool, Errno> {
-        let name = shard.map_or_else(|| dataset.to_owned(), |shard| format!("{dataset}/{shard:02x}"));
+        self.make_at(&shard.map_or_else(|| dataset.to_owned(), |shard| format!("{dataset}/{shard:02x}")))
+    }
+
+    fn make_at(&self, name: &str) -> Result<bool, Errno> {
         match rustix::fs::mkdirat(&self.data, name, DIRECTORY_MODE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -278,6 +323,10 @@ impl Drop for Files {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+fn group_name(dataset: &str, cell_bytes: u64) -> String {
+    format!("{dataset}/{GROUPS}/{cell_bytes}")
 }
 
 fn name(dataset: &str, key: FileKey) -> String {

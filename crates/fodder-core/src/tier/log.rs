@@ -21,7 +21,7 @@ use std::{
 
 const MAGIC: [u8; 8] = *b"FODDERTI";
 /// Raised whenever an older Fodder would misread what is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 32;
 const GROUP_HEADER: usize = 16;
 /// No group is longer; a length beyond it is damage.

@@ -7,16 +7,20 @@
 mod attach;
 mod evict;
 mod gate;
+mod group;
 mod hold;
 mod lease;
 mod read;
+mod reserve;
 mod verify;
 mod view;
 mod write;
 
+pub(super) use group::LeftCell;
 pub use hold::{HeldFile, LeaseCheck};
 pub use lease::Lease;
 pub use read::ShelfRead;
+pub use reserve::Reservation;
 pub use verify::Checked;
 pub use view::{Shown, View};
 pub(super) use write::Written;
@@ -27,7 +31,7 @@ use super::{
     files::Kept,
     log::Record,
     slab::Slab,
-    space::{self, Reservation},
+    group::Groups,
     state::State,
 };
 use crate::id::{FileKey, ObjectSlot, PieceId};
@@ -36,12 +40,9 @@ use gate::Gate;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
-use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
-    },
-    time::Instant,
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
 };
 
 const GATES: usize = 256;
@@ -66,6 +67,9 @@ pub struct Shelf {
     crcs: Slab<AtomicU32>,
     /// Flags for each object.
     flags: Slab<AtomicU8>,
+    /// For each small object that is here: its cell.
+    cells: Slab<AtomicU32>,
+    groups: Groups,
     /// Moved before bytes are taken away. Objects share them; a foreign move costs a reader one more attempt.
     epochs: Box<[AtomicU64]>,
     gates: Box<[Mutex<Gate>]>,
@@ -113,6 +117,11 @@ impl Shelf {
         self.table.store(Arc::new(objects));
     }
 
+    /// The dataset's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Whether a piece is here.
     pub fn has(&self, piece: PieceId) -> bool {
         self.state(piece.0).present()
@@ -144,47 +153,6 @@ impl Shelf {
         std::mem::take(&mut *self.lost.lock())
     }
 
-    /// Blocks on disk that a piece may cost: its own, and its file's name and directories.
-    pub fn cost(&self, piece: PieceId) -> u64 {
-        let directories = if self.directories.load(Ordering::Relaxed) < 257 { 2 * space::DIRECTORY_BYTES } else { 0 };
-        self.charge(piece) + space::NAME_BYTES + directories
-    }
-
-    /// Blocks on disk that a piece is charged to this dataset at most.
-    pub fn charge(&self, piece: PieceId) -> u64 {
-        let Some(object) = self.object_of(piece.0) else { return 0 };
-        let block = self.core.space.block;
-        space::piece_bytes(object.size, piece.0 - object.first, self.grid, block)
-            + space::file_bytes(object.size, block)
-    }
-
-    /// Sets space aside; None if the quota, the disk's floor of free space or its health does not allow it now.
-    pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.reserve_inodes(bytes, 0)
-    }
-
-    /// Reserves what a piece may cost, with the inodes of its file and directories if they may have to be created.
-    pub fn reserve_for(&self, piece: PieceId) -> Option<Reservation> {
-        let object = self.object_of(piece.0)?;
-        self.reserve_inodes(self.cost(piece), self.inodes_for(object))
-    }
-
-    fn reserve_inodes(&self, bytes: u64, inodes: u64) -> Option<Reservation> {
-        let open = !self.closed.load(Ordering::Relaxed);
-        let reservation = if open { self.core.space.reserve(bytes, inodes) } else { None };
-        reservation.filter(|_| self.core.pulse.may_write(Instant::now()))
-    }
-
-    /// Inodes that writing a piece of an object may take.
-    fn inodes_for(&self, object: Object) -> u64 {
-        let new_directories = self.directories.load(Ordering::Relaxed) < 257;
-        match self.flags(object.slot) & ON_DISK {
-            0 if new_directories => space::FILE_INODES,
-            0 => 1,
-            _ => 0,
-        }
-    }
-
     /// Bytes of disk charged to this dataset here.
     pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -193,7 +161,7 @@ impl Shelf {
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         let gates: usize = self.gates.iter().map(|gate| gate.lock().memory_bytes()).sum();
-        self.states.memory_bytes() + self.crcs.memory_bytes() + self.flags.memory_bytes() + gates + 8 * EPOCHS
+        self.states.memory_bytes() + self.crcs.memory_bytes() + self.flags.memory_bytes() + self.cells.memory_bytes() + self.groups.memory_bytes() + gates + 8 * EPOCHS
     }
 
     pub(super) fn id(&self) -> u16 {
@@ -303,6 +271,13 @@ impl Shelf {
         let slots = self.table.load().len();
         for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
             let key = self.key(object.slot);
+            if self.class_of(object).is_some() {
+                if self.state(object.first).present() {
+                    let (cell, crc) = (self.cell(object.slot), self.crc(object.first));
+                    f(Record::Cell { dataset: self.id, key, size: object.size as u32, cell, crc });
+                }
+                continue;
+            }
             let mut run: Vec<u32> = Vec::new();
             for piece in object.first..=object.first + object.count {
                 if piece < object.first + object.count && self.state(piece).present() {

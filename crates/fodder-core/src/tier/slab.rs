@@ -24,10 +24,7 @@ impl<T: Default> Slab<T> {
 
     /// Makes room for the values 0..len. Those that were there keep their place.
     pub(super) fn grow(&self, len: u32) {
-        for chunk in 0..(len as usize).div_ceil(CHUNK) {
-            let middle = self.top[chunk / MIDDLE].get_or_init(|| empty(MIDDLE));
-            middle[chunk % MIDDLE].get_or_init(|| std::iter::repeat_with(T::default).take(CHUNK).collect());
-        }
+        (0..len).step_by(CHUNK).for_each(|first| _ = self.reach(first));
     }
 
     /// The value at an index, if [`Slab::grow`] reached it.
@@ -36,6 +33,14 @@ impl<T: Default> Slab<T> {
         let chunk = index as usize / CHUNK;
         let middle = self.top[chunk / MIDDLE].get()?;
         middle[chunk % MIDDLE].get()?.get(index as usize % CHUNK)
+    }
+
+    /// The value at an index, for which room is made.
+    pub(super) fn reach(&self, index: u32) -> &T {
+        let chunk = index as usize / CHUNK;
+        let middle = self.top[chunk / MIDDLE].get_or_init(|| empty(MIDDLE));
+        let values = middle[chunk % MIDDLE].get_or_init(|| std::iter::repeat_with(T::default).take(CHUNK).collect());
+        &values[index as usize % CHUNK]
     }
 
     /// Bytes it holds in memory.

@@ -45,6 +45,12 @@ pub(super) fn file_bytes(size: u64, block: u64) -> u64 {
     if size <= 4 * block { 0 } else { block }
 }
 
+/// What a group file of so many bytes is charged: its blocks, each of which may be an extent, the first block of its extent tree
+/// and its name.
+pub(super) fn group_bytes(len: u64, block: u64) -> u64 {
+    len.div_ceil(block) * (block + block / EXTENTS) + block + NAME_BYTES
+}
+
 /// What is charged, and the limits.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -142,17 +148,17 @@ impl Space {
     }
 
     /// Sets `bytes` and `inodes` aside if quota and disk allow it.
-    pub(super) fn reserve(self: &Arc<Self>, bytes: u64, inodes: u64) -> Option<Reservation> {
+    pub(super) fn reserve(self: &Arc<Self>, bytes: u64, inodes: u64) -> Option<Grant> {
         if inodes > 0 && self.inodes_exhausted() {
             return None;
         }
         let limit = self.quota.saturating_sub(self.headroom.load(Ordering::Relaxed));
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
         self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
-        let reservation = Reservation { space: self.clone(), bytes, inodes };
+        let grant = Grant { space: self.clone(), bytes, inodes };
         self.reserved.fetch_add(bytes, Ordering::Relaxed);
         self.reserved_inodes.fetch_add(inodes, Ordering::Relaxed);
-        self.disk_has(bytes, inodes).then_some(reservation)
+        self.disk_has(bytes, inodes).then_some(grant)
     }
 
     /// How much must leave before so much more fits: what the quota lacks, or all of it where it is the disk that is full.
@@ -216,17 +222,17 @@ impl Space {
     }
 }
 
-/// Space set aside in a tier for one piece, given back when dropped unused.
+/// Bytes and inodes that are set aside, given back when dropped unused.
 #[derive(Debug)]
-pub struct Reservation {
+pub(super) struct Grant {
     space: Arc<Space>,
     bytes: u64,
     inodes: u64,
 }
 
-impl Reservation {
+impl Grant {
     /// How much of it is left.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -251,7 +257,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for Grant {
     fn drop(&mut self) {
         self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
         self.space.reserved_inodes.fetch_sub(self.inodes, Ordering::Relaxed);

@@ -248,7 +248,10 @@ fn sweep_unknown(core: &Arc<Core>, known: &FxHashMap<String, Vec<u64>>, stopping
         if removed > 0 {
             tracing::info!(dataset, removed, "removed cache files that the index did not know");
         }
-        if core.registry.lock().id_of(&dataset).is_none() {
+        // Nobody attaches it meanwhile.
+        let registry = core.registry.lock();
+        if registry.id_of(&dataset).is_none() {
+            core.remove_groups(&dataset);
             remove_directories(core, &dataset);
         }
     }
@@ -286,6 +289,16 @@ pub(super) fn evict_unattached(core: &Arc<Core>, bytes: u64) -> bool {
         return true;
     }
     let (name, lacking) = (registry.name(id), core.space.lacks(bytes));
+    let group_bytes = core.remove_groups(&name);
+    if group_bytes > 0 {
+        // The index goes on naming their cells until it is rewritten; a start finds them beyond the end of the file.
+        registry.forget_cells(id);
+        core.space.release(group_bytes);
+        if registry.has_no_files(id) {
+            forget_in(&mut registry, core, id);
+        }
+        return true;
+    }
     for (key, bytes) in registry.take_some(id, FEW_FILES, lacking, |found, grid| core.found_bytes(found, grid)) {
         core.queue.note(Record::DropFile { dataset: id, key });
         match unlink(core, &name, key) {
@@ -316,6 +329,7 @@ fn forget_in(registry: &mut Registry, core: &Core, id: u16) {
     registry.forget(id);
     core.queue.note(Record::Forget { dataset: id });
     let files = found.iter().map(|(&key, found)| (FileKey(key.to_be_bytes()), core.found_bytes(found, grid))).collect();
+    core.space.release(core.remove_groups(&name));
     let directories = core.directory_bytes(&name);
     core.keeper.unclaimed(name, files, Some(directories));
 }

@@ -42,10 +42,16 @@ fn landed(dataset: &Dataset) -> u64 {
     dataset.status().cached_pieces + stats.evicted_pieces + stats.unkept_pieces
 }
 
+/// What so many items are charged: each has a cell with its key in a group file, and that has blocks, their extents and a name.
+fn charged(items: u32) -> u64 {
+    let cells = u64::from(items) * (ITEM_BYTES as u64 + 16);
+    cells.div_ceil(4096) * (4096 + 64) + 4096 + 128
+}
+
 async fn compare(policy: Policy, kind: Kind) {
     let trace = trace(kind);
     let mut world = world(policy, ITEMS, ITEMS);
-    world.quota = Some(Quota::Bytes(u64::from(CACHED) * ITEM_BYTES as u64));
+    world.quota = Some(Quota::Bytes(charged(CACHED)));
     let (engine, dataset) = world.start().await.unwrap();
     if let Some(scores) = trace.scores.first() {
         let job = dataset.jobs().introduce(introduction("scorer", Mode::Strict)).unwrap();

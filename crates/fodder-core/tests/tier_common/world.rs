@@ -115,7 +115,7 @@ impl World {
     }
     pub fn fill(&self, shelf: &Shelf, piece: u32) -> Result<()> {
         let full = || fodder_core::Error::Full("no reservation".into());
-        let reservation = shelf.reserve(shelf.cost(PieceId(piece))).ok_or_else(full)?;
+        let reservation = shelf.reserve_for(PieceId(piece)).ok_or_else(full)?;
         shelf.write(PieceId(piece), &[&self.piece(piece)], reservation)
     }
     pub fn fill_all(&self, shelf: &Shelf) {
@@ -124,6 +124,16 @@ impl World {
     pub fn path(&self, home: &Path, dataset: &str, slot: u32) -> PathBuf {
         let name = self.table.key(ObjectSlot(slot)).to_string();
         home.join("t/data").join(dataset).join(&name[..2]).join(name)
+    }
+}
+
+/// The file that has the bytes of an object, and where in it: its own, or that of its group.
+pub fn stored(home: &Path, world: &World, shelf: &Shelf, slot: u32) -> (PathBuf, std::ops::Range<u64>) {
+    match shelf.cell_range(ObjectSlot(slot)) {
+        Some((cell_bytes, range)) => {
+            (home.join("t/data").join(shelf.name()).join("groups").join(cell_bytes.to_string()), range)
+        }
+        None => (world.path(home, shelf.name(), slot), 0..world.size(slot)),
     }
 }
 

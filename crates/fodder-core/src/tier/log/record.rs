@@ -12,9 +12,11 @@ pub(in crate::tier) enum Record {
     Forget { dataset: u16 },
     /// These consecutive pieces of a file are durable and have these checksums.
     Pieces { dataset: u16, key: FileKey, size: u64, first: u32, crcs: Vec<u32> },
+    /// A small object is durable in this cell of the group file of its size, and its bytes have this checksum.
+    Cell { dataset: u16, key: FileKey, size: u32, cell: u32, crc: u32 },
     /// One piece of a file left.
     DropPiece { dataset: u16, key: FileKey, index: u32 },
-    /// The whole file left.
+    /// The whole file, or the small object, left.
     DropFile { dataset: u16, key: FileKey },
     /// A node opened the tier.
     Opened,
@@ -29,11 +31,14 @@ const DROP_PIECE: u8 = 4;
 const DROP_FILE: u8 = 5;
 const OPENED: u8 = 6;
 const CLOSED: u8 = 7;
+const CELL: u8 = 8;
 
 /// Checksums in one record.
 const RUN: usize = 255;
 /// Bytes of a record that names a single piece.
 pub(in crate::tier) const PIECE_RECORD: u64 = 36;
+/// Bytes of a record of a small object, the shortest of which there are many.
+pub(super) const CELL_RECORD: u64 = 32;
 
 impl Record {
     /// Appends the record (long runs of pieces as several).
@@ -57,6 +62,11 @@ impl Record {
                     to.extend_from_slice(&(first + (run * RUN) as u32).to_le_bytes());
                     crcs.iter().for_each(|crc| to.extend_from_slice(&crc.to_le_bytes()));
                 }
+            }
+            Record::Cell { dataset, key, size, cell, crc } => {
+                head(to, CELL, 0, *dataset);
+                to.extend_from_slice(&key.0);
+                [size, cell, crc].iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
             }
             Record::DropPiece { dataset, key, index } => {
                 head(to, DROP_PIECE, 0, *dataset);
@@ -86,6 +96,11 @@ impl Record {
             PIECES => {
                 let run = Run::decode(from, dataset, count)?;
                 Record::Pieces { dataset, key: run.key, size: run.size, first: run.first, crcs: run.crcs().collect() }
+            }
+            CELL => {
+                let key = FileKey(array(take(from, 16)?));
+                let mut number = || Some(u32::from_le_bytes(array(take(from, 4)?)));
+                Record::Cell { dataset, key, size: number()?, cell: number()?, crc: number()? }
             }
             DROP_PIECE => {
                 let key = FileKey(array(take(from, 16)?));

@@ -1,6 +1,6 @@
 //! What the index log says after a start: for every dataset the files with their durable pieces.
 
-use super::{GROUP_HEADER, LONGEST_GROUP, PIECE_RECORD, Record, array, group_crc, record::Run};
+use super::{GROUP_HEADER, LONGEST_GROUP, Record, array, group_crc, record::{CELL_RECORD, Run}};
 use crate::id::FileKey;
 use rustc_hash::FxHashMap;
 use std::{
@@ -34,6 +34,8 @@ pub(in crate::tier) struct Found {
 pub(in crate::tier) enum Pieces {
     One(u32, u32),
     Many(Box<FxHashMap<u32, u32>>),
+    /// Of a small object: its cell and its checksum.
+    Cell(u32, u32),
 }
 
 impl Pieces {
@@ -41,28 +43,36 @@ impl Pieces {
         match self {
             Pieces::One(index, crc) => f(*index, *crc),
             Pieces::Many(many) => many.iter().for_each(|(&index, &crc)| f(index, crc)),
+            Pieces::Cell(_, crc) => f(0, *crc),
         }
     }
 
     pub(in crate::tier) fn len(&self) -> usize {
         match self {
-            Pieces::One(..) => 1,
+            Pieces::One(..) | Pieces::Cell(..) => 1,
             Pieces::Many(many) => many.len(),
         }
     }
 
     fn insert(&mut self, index: u32, crc: u32) {
         match self {
+            Pieces::Cell(..) => *self = Pieces::One(index, crc),
             Pieces::One(at, old) if *at == index => *old = crc,
             Pieces::One(at, old) => *self = Pieces::Many(Box::new(FxHashMap::from_iter([(*at, *old), (index, crc)]))),
             Pieces::Many(many) => _ = many.insert(index, crc),
         }
     }
 
+    /// The cell of a small object.
+    pub(in crate::tier) fn cell(&self) -> Option<u32> {
+        if let Pieces::Cell(cell, _) = self { Some(*cell) } else { None }
+    }
+
     /// Whether nothing is left.
     fn remove(&mut self, index: u32) -> bool {
         match self {
             Pieces::One(at, _) => *at == index,
+            Pieces::Cell(..) => true,
             Pieces::Many(many) => {
                 many.remove(&index);
                 many.is_empty()
@@ -107,10 +117,7 @@ impl Replay {
     /// `most` is how many more files the log can speak of.
     fn insert(&mut self, run: &Run<'_>, most: usize) -> Option<()> {
         self.clean = false;
-        let files = &mut self.datasets.get_mut(usize::from(run.dataset))?.files;
-        if files.is_empty() {
-            files.reserve(most);
-        }
+        let files = self.files(run.dataset, most)?;
         for (index, crc) in (run.first..).zip(run.crcs()) {
             let new = || Found { size: run.size, pieces: Pieces::One(index, crc), claimed: AtomicBool::new(false) };
             files.entry(number(run.key)).and_modify(|found| found.pieces.insert(index, crc)).or_insert_with(new);
@@ -118,8 +125,17 @@ impl Replay {
         Some(())
     }
 
-    /// Everything but pieces, which are many.
-    fn apply(&mut self, record: Record) -> Option<()> {
+    /// The files of a dataset, to which up to `most` are still to be added.
+    fn files(&mut self, dataset: u16, most: usize) -> Option<&mut FoundFiles> {
+        let files = &mut self.datasets.get_mut(usize::from(dataset))?.files;
+        if files.is_empty() {
+            files.reserve(most);
+        }
+        Some(files)
+    }
+
+    /// Everything but pieces of files.
+    fn apply(&mut self, record: Record, most: usize) -> Option<()> {
         self.clean = record == Record::Closed;
         match record {
             Record::Define { dataset, piece_bytes, name } => {
@@ -135,6 +151,10 @@ impl Replay {
                 dataset.files = FoundFiles::default();
             }
             Record::Pieces { .. } => return None,
+            Record::Cell { dataset, key, size, cell, crc } => {
+                let found = Found { size: u64::from(size), pieces: Pieces::Cell(cell, crc), claimed: AtomicBool::new(false) };
+                self.files(dataset, most)?.insert(number(key), found);
+            }
             Record::DropPiece { dataset, key, index } => {
                 let files = &mut self.datasets.get_mut(usize::from(dataset))?.files;
                 if files.get_mut(&number(key)).is_some_and(|found| found.pieces.remove(index)) {
@@ -160,9 +180,10 @@ pub(super) fn replay(file: &File, start: u64, uuid: &[u8; 16]) -> std::io::Resul
         let mut records = &payload[..];
         while !records.is_empty() {
             // The group's CRC matched, so a record that makes no sense was written so: by a Fodder with other rules.
+            let most = ((start + left - end) / CELL_RECORD) as usize;
             let applied = match Run::next(&mut records) {
-                Some(run) => replay.insert(&run, ((start + left - end) / PIECE_RECORD) as usize),
-                None => Record::decode(&mut records).and_then(|record| replay.apply(record)),
+                Some(run) => replay.insert(&run, most),
+                None => Record::decode(&mut records).and_then(|record| replay.apply(record, most)),
             };
             if applied.is_none() {
                 tracing::warn!(

@@ -7,6 +7,7 @@ use crate::{
     tier::{
         ObjectTable,
         core::Core,
+        group::Groups,
         log::{Found, FoundFiles, Record, number},
         slab::Slab,
         space,
@@ -48,6 +49,7 @@ impl Shelf {
                 if let Some(old) = other {
                     let (found, old_grid) = (registry.take_found(old), registry.piece_bytes(old));
                     registry.forget(old);
+                    core.space.release(core.remove_groups(dataset));
                     core.queue.note(Record::Forget { dataset: old });
                     core.keeper.unclaimed(dataset.to_owned(), charges(core, &found, old_grid), None);
                 }
@@ -57,16 +59,20 @@ impl Shelf {
             }
         };
         let shelf = Self::new(core, id, dataset, grid, table);
+        let group_bytes = if known == Some(id) { core.group_bytes(dataset) } else { 0 };
         if known.is_none() {
+            core.remove_groups(dataset);
             // Directories may be left of a time that the index has forgotten.
             core.space.charge(shelf.directory_bytes.load(Ordering::Relaxed));
         }
         let unclaimed = shelf.join(&found);
+        core.space.release(group_bytes);
         for (key, _) in &unclaimed {
             core.queue.note(Record::DropFile { dataset: id, key: *key });
         }
-        if !unclaimed.is_empty() {
-            core.keeper.unclaimed(dataset.to_owned(), unclaimed, None);
+        let files: Vec<_> = unclaimed.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        if !files.is_empty() {
+            core.keeper.unclaimed(dataset.to_owned(), files, None);
         }
         registry.set_shelf(id, shelf.clone());
         drop(registry);
@@ -88,6 +94,8 @@ impl Shelf {
             states: Slab::new(),
             crcs: Slab::new(),
             flags: Slab::new(),
+            cells: Slab::new(),
+            groups: Groups::new(core.options.max_grouped_bytes),
             epochs: std::iter::repeat_with(AtomicU64::default).take(EPOCHS).collect(),
             gates: std::iter::repeat_with(Mutex::default).take(GATES).collect(),
             present: AtomicU64::new(0),
@@ -107,29 +115,32 @@ impl Shelf {
         shelf
     }
 
-    /// Puts what the index remembers on the shelf, unverified. Answers with the files that no object claims.
+    /// Puts what the index remembers on the shelf, unverified. Answers with the files and cells that no object claims, and what
+    /// each is charged.
     fn join(&self, found: &FoundFiles) -> Vec<(FileKey, u64)> {
+        self.open_groups();
         let slots = self.table.load().len();
         if found.is_empty() {
+            self.close_groups();
             return Vec::new();
         }
         let threads = if slots < MANY { 1 } else { std::thread::available_parallelism().map_or(1, |n| n.get().min(4)) };
         let share = slots.div_ceil(threads as u32).max(1);
+        let disputed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for start in (0..slots).step_by(share as usize) {
-                scope.spawn(move || self.join_slots(start..(start + share).min(slots), found));
+                let disputed = &disputed;
+                scope.spawn(move || self.join_slots(start..(start + share).min(slots), found, disputed));
             }
         });
-        let claimed = self.files.load(Ordering::Relaxed);
-        self.most_files.store(claimed, Ordering::Relaxed);
-        if claimed == found.len() as u64 {
-            return Vec::new();
-        }
+        self.forget_disputed(&disputed.into_inner());
+        self.most_files.store(self.files.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.close_groups();
         let unclaimed = found.iter().filter(|(_, found)| !found.claimed.load(Ordering::Relaxed));
         unclaimed.map(|(&key, file)| (FileKey(key.to_be_bytes()), self.core.found_bytes(file, self.grid))).collect()
     }
 
-    fn join_slots(&self, slots: std::ops::Range<u32>, found: &FoundFiles) {
+    fn join_slots(&self, slots: std::ops::Range<u32>, found: &FoundFiles, disputed: &Mutex<Vec<u32>>) {
         let table = self.table.load_full();
         let (mut files, mut pieces, mut bytes) = (0, 0, 0);
         table.each_key(slots, &mut |slot, key| {
@@ -137,7 +148,12 @@ impl Shelf {
             let Some(object) = self.object(slot.0).filter(|object| object.size == file.size) else { return };
             // Two objects of one key would share a file: the first has it.
             if self.fits(object, file) && !file.claimed.swap(true, Ordering::Relaxed) {
-                files += 1;
+                if let Some(cell) = file.pieces.cell()
+                    && let Err(owner) = self.claim_cell(object, cell)
+                {
+                    return disputed.lock().extend([owner, slot.0]);
+                }
+                files += u64::from(file.pieces.cell().is_none());
                 pieces += file.pieces.len() as u64;
                 bytes += self.core.found_bytes(file, self.grid);
                 self.put(object, file);
@@ -149,6 +165,12 @@ impl Shelf {
     }
 
     fn fits(&self, object: Object, file: &Found) -> bool {
+        match (self.class_of(object), file.pieces.cell()) {
+            (Some(class), Some(cell)) => return self.groups.of(class).has_cell(class, cell),
+            (None, None) => {}
+            // It is stored otherwise now.
+            _ => return false,
+        }
         let mut fits = true;
         file.pieces.for_each(|index, _| fits &= index < object.count);
         fits
@@ -169,7 +191,8 @@ impl Shelf {
 }
 
 fn charges(core: &Core, found: &FoundFiles, grid: u32) -> Vec<(FileKey, u64)> {
-    found.iter().map(|(&key, file)| (FileKey(key.to_be_bytes()), core.found_bytes(file, grid))).collect()
+    let charged = found.iter().map(|(&key, file)| (FileKey(key.to_be_bytes()), core.found_bytes(file, grid)));
+    charged.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 /// A dataset's name is the name of a directory.

@@ -16,6 +16,9 @@ impl Shelf {
     /// Drops a piece; a sealed object is dropped whole. Every piece that left.
     pub fn evict(&self, piece: PieceId) -> Vec<PieceId> {
         let Some(object) = self.object_of(piece.0) else { return Vec::new() };
+        if self.class_of(object).is_some() {
+            return self.evict_object(ObjectSlot(object.slot));
+        }
         let _changing = self.changing.read();
         let mut gate = self.gate(object.slot);
         if self.closed() || !self.state(piece.0).present() {
@@ -52,11 +55,16 @@ impl Shelf {
         let _changing = self.changing.read();
         let mut gate = self.gate(object.slot);
         let here = !self.closed() && self.flags(object.slot) & ON_DISK != 0;
-        if here { self.drop_object(&mut gate, object) } else { Vec::new() }
+        let gone = if here { self.drop_object(&mut gate, object) } else { Vec::new() };
+        drop(gate);
+        if let Some(class) = self.class_of(object).filter(|_| !gone.is_empty()) {
+            self.compact(class);
+        }
+        gone
     }
 
     /// From here on a reader who saw the pieces before notices.
-    fn move_epoch(&self, slot: u32) {
+    pub(super) fn move_epoch(&self, slot: u32) {
         self.epoch(slot).fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
@@ -69,12 +77,15 @@ impl Shelf {
         rustix::fs::fallocate(&kept.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, len)
     }
 
-    /// Unlinks an object's file. Readers who have it open keep their inode; writers find that they wrote for nothing.
+    /// Unlinks an object's file, or frees its cell. Readers who have it open keep their inode; writers find that they wrote for nothing.
     /// With the gate.
     pub(super) fn drop_object(&self, gate: &mut Gate, object: Object) -> Vec<PieceId> {
         let mut gone = Vec::new();
         if self.flags(object.slot) & ON_DISK == 0 {
             return gone;
+        }
+        if let Some(class) = self.class_of(object) {
+            return self.drop_small(object, class);
         }
         let block = self.core.space.block;
         let mut bytes = space::file_bytes(object.size, block);
@@ -151,6 +162,7 @@ impl Shelf {
                 self.drop_object(&mut self.gate(slot), object);
             }
         }
+        self.remove_groups();
         self.core.registry.lock().forget(self.id);
         // Not before: an index that is written anew in between would know the dataset, and not that it is forgotten.
         self.core.queue.note(Record::Forget { dataset: self.id });

@@ -96,6 +96,10 @@ impl Shelf {
         if self.closed() || self.flags(object.slot) & ON_DISK == 0 {
             return Ok(None);
         }
+        if self.class_of(object).is_some() {
+            // Its file is that of other objects too.
+            return Ok(None);
+        }
         let mut unchecked = Vec::new();
         for piece in object.pieces() {
             let state = self.state(piece);

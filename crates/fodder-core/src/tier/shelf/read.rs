@@ -3,8 +3,12 @@
 use super::{Object, Shelf, crc32c_of};
 use crate::{
     id::ObjectSlot,
-    tier::space::piece_len,
-    tier::state::{Kind, State},
+    tier::{
+        files::Kept,
+        group::KEY_BYTES,
+        space::piece_len,
+        state::{Kind, State},
+    },
 };
 use rustix::io::{Errno, ReadWriteFlags};
 use std::{
@@ -12,7 +16,10 @@ use std::{
     io::IoSliceMut,
     ops::Range,
     os::unix::fs::FileExt,
-    sync::atomic::{Ordering, fence},
+    sync::{
+        Arc,
+        atomic::{Ordering, fence},
+    },
 };
 
 /// Evictions that hit the same reader so often in a row do not happen; a miss is right in any case.
@@ -30,6 +37,12 @@ pub enum ShelfRead {
     /// The bytes did not match, the file vanished or the disk failed: the whole object was dropped, and
     /// [`Shelf::drain_lost`] names its pieces.
     Corrupt,
+}
+
+/// The bytes of an object in a file: all of it, or a cell of a group file.
+pub(super) struct FileRange {
+    pub(super) kept: Arc<Kept>,
+    pub(super) start: u64,
 }
 
 /// What the pieces of a range say.
@@ -75,7 +88,9 @@ impl Shelf {
                     Check::Unable => return ShelfRead::Missing,
                 },
             };
-            let got = self.file(object.slot, epoch, wait).and_then(|kept| self.pread(&kept.file, buf, offset, wait));
+            let got = self
+                .source(object, epoch, wait)
+                .and_then(|source| self.pread(&source.kept.file, buf, source.start + offset, wait));
             // The bytes were taken before the epoch is looked at again.
             fence(Ordering::SeqCst);
             if self.epoch(object.slot).load(Ordering::SeqCst) != epoch {
@@ -92,6 +107,26 @@ impl Shelf {
             };
         }
         ShelfRead::Missing
+    }
+
+    /// Where the bytes of an object that is here can be read.
+    #[inline]
+    pub(super) fn source(&self, object: Object, epoch: u64, wait: bool) -> Result<FileRange, Errno> {
+        match self.class_of(object) {
+            None => Ok(FileRange { kept: self.file(object.slot, epoch, wait)?, start: 0 }),
+            Some(class) => {
+                let start = class.offset(self.cell(object.slot)) + KEY_BYTES;
+                Ok(FileRange { kept: self.group_file(class, wait)?, start })
+            }
+        }
+    }
+
+    /// Whether a cell holds the object for which it is remembered, and not one that came later or was there before.
+    fn is_in_cell(&self, object: Object, source: &FileRange) -> bool {
+        let mut key = [0; KEY_BYTES as usize];
+        self.class_of(object).is_none()
+            || fill(&source.kept.file, &mut key, source.start - KEY_BYTES) == Ok(key.len())
+                && key == self.key(object.slot).0
     }
 
     /// The first and the last piece that a range touches.
@@ -153,6 +188,10 @@ impl Shelf {
             let gone = self.drop_object(&mut gate, object);
             self.lost.lock().extend(gone);
         }
+        drop(gate);
+        if let Some(class) = self.class_of(object) {
+            self.compact(class);
+        }
         ShelfRead::Corrupt
     }
 
@@ -176,7 +215,10 @@ impl Shelf {
         }
         let crc = self.crc(piece);
         let start = u64::from(piece - object.first) * u64::from(self.grid);
-        let got = self.file(object.slot, epoch, true).and_then(|kept| fill(&kept.file, scratch, start));
+        let got = self.source(object, epoch, true).and_then(|source| match self.is_in_cell(object, &source) {
+            true => fill(&source.kept.file, scratch, source.start + start),
+            false => Ok(0),
+        });
         fence(Ordering::SeqCst);
         if self.epoch(object.slot).load(Ordering::SeqCst) != epoch || !self.state(piece).still(state) {
             return Check::Gone;

@@ -3,7 +3,7 @@
 use super::{ON_DISK, Object, Shelf, read::Check};
 use crate::{config::Medium, id::ObjectSlot, tier::space::piece_len};
 use rustix::fs::Advice;
-use std::{ops::Range, sync::atomic::Ordering};
+use std::{num::NonZeroU64, ops::Range, sync::atomic::Ordering};
 
 /// What re-reading a shelf found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,9 +26,10 @@ impl Shelf {
         for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
             if self.core.medium != Medium::Mem {
                 let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
-                if let Ok(kept) = self.file(object.slot, epoch, true) {
+                if let Ok(source) = self.source(object, epoch, true) {
                     // Only advice: what stays in memory is compared there.
-                    let _ = rustix::fs::fadvise(&kept.file, 0, None, Advice::DontNeed);
+                    let len = NonZeroU64::new(object.size);
+                    let _ = rustix::fs::fadvise(&source.kept.file, source.start, len, Advice::DontNeed);
                 }
             }
             for piece in object.pieces().filter(|&piece| self.state(piece).present()) {

@@ -1,6 +1,6 @@
 //! Filling a shelf: one piece at a time, several of one object at once.
 
-use super::{ON_DISK, Object, SEALED, Shelf, crc32c, gate::Gate};
+use super::{ON_DISK, Object, Reservation, SEALED, Shelf, crc32c, gate::Gate};
 use crate::{
     Error, Result,
     config::Medium,
@@ -8,8 +8,9 @@ use crate::{
     tier::{
         core::unknown_bytes,
         files::{Kept, SEALED_MODE, is_out_of_inodes, is_want_of_descriptors},
+        group::SizeClass,
         log::Record,
-        space::{self, Reservation, piece_len},
+        space::{self, piece_len},
         state::{Kind, State},
     },
 };
@@ -26,6 +27,8 @@ pub(in crate::tier) struct Written {
     pub(in crate::tier) slot: u32,
     pub(in crate::tier) piece: u32,
     state: State,
+    /// Where a small object is.
+    cell: u32,
 }
 
 impl Shelf {
@@ -46,6 +49,9 @@ impl Shelf {
         let _changing = self.changing.read();
         if self.closed() {
             return Err(Error::Closed);
+        }
+        if let Some(class) = self.class_of(object) {
+            return self.write_small(object, class, parts, reservation);
         }
         let Some((kept, state)) = self.begin(object, piece.0, &mut reservation)? else { return Ok(()) };
         let offset = u64::from(index) * u64::from(self.grid);
@@ -73,32 +79,47 @@ impl Shelf {
             counts.present += 1;
         }
         let blocks = space::piece_bytes(object.size, index, self.grid, self.core.space.block);
-        reservation.spend(blocks);
+        reservation.space.spend(blocks);
         self.used.fetch_add(blocks, Ordering::Relaxed);
+        self.publish(object, piece.0, state, crc.finalize() as u32, len);
+        Ok(())
+    }
+
+    /// A piece was written: from now on it is served, and the committer makes it durable. With the gate.
+    pub(super) fn publish(&self, object: Object, piece: u32, state: State, crc: u32, len: u64) {
         self.present.fetch_add(1, Ordering::Relaxed);
-        if let Some(cell) = self.crcs.get(piece.0) {
-            cell.store(crc.finalize() as u32, Ordering::Relaxed);
+        if let Some(cell) = self.crcs.get(piece) {
+            cell.store(crc, Ordering::Relaxed);
         }
         let state = state.with(Kind::Verified);
-        self.set_state(piece.0, state);
-        if let Some(me) = self.me.upgrade() {
-            self.core.queue.written(me, Written { slot: object.slot, piece: piece.0, state }, len);
-        }
+        self.set_state(piece, state);
+        self.commit_soon(object, piece, state, len);
         self.core.pulse.worked();
-        Ok(())
+    }
+
+    /// Leaves a piece to the committer.
+    pub(super) fn commit_soon(&self, object: Object, piece: u32, state: State, len: u64) {
+        let cell = self.cell(object.slot);
+        if let Some(me) = self.me.upgrade() {
+            self.core.queue.written(me, Written { slot: object.slot, piece, state, cell }, len);
+        }
+    }
+
+    /// Claims a piece that is to be written. None if it is here already. With the gate.
+    pub(super) fn claim(&self, piece: u32) -> Result<Option<State>> {
+        let state = self.state(piece);
+        match state.kind() {
+            Kind::Absent => Ok(Some(state.next_filling())),
+            Kind::Unverified | Kind::Verified => Ok(None),
+            _ => Err(Error::Conflict("the piece is being written or dropped by someone else".into())),
+        }
     }
 
     /// Claims a piece and finds its file. None if it is here already.
     fn begin(&self, object: Object, piece: u32, reservation: &mut Reservation) -> Result<Option<(Arc<Kept>, State)>> {
         let mut gate = self.gate(object.slot);
-        let state = self.state(piece);
-        match state.kind() {
-            Kind::Absent => {}
-            Kind::Unverified | Kind::Verified => return Ok(None),
-            _ => return Err(Error::Conflict("the piece is being written or dropped by someone else".into())),
-        }
+        let Some(state) = self.claim(piece)? else { return Ok(None) };
         let kept = self.writable(&mut gate, object, reservation)?;
-        let state = state.next_filling();
         self.set_state(piece, state);
         if object.count > 1 {
             gate.counts.entry(object.slot).or_default().writing += 1;
@@ -143,13 +164,13 @@ impl Shelf {
             Err(error) => return Err(self.create_failed("make a file", error)),
         };
         let bytes = space::file_bytes(object.size, self.core.space.block);
-        reservation.spend(bytes);
+        reservation.space.spend(bytes);
         self.used.fetch_add(bytes, Ordering::Relaxed);
-        reservation.spend_inode();
+        reservation.space.spend_inode();
         self.set_flags(object.slot, ON_DISK);
         let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         if self.most_files.fetch_max(files, Ordering::Relaxed) < files {
-            reservation.spend(space::NAME_BYTES);
+            reservation.space.spend(space::NAME_BYTES);
             self.directory_bytes.fetch_add(space::NAME_BYTES, Ordering::Relaxed);
         }
         self.core.files.keep(self.id, object.slot, &kept, || true);
@@ -191,8 +212,8 @@ impl Shelf {
                     self.core.files.spread(&self.name);
                 }
                 self.directories.fetch_add(1, Ordering::Relaxed);
-                reservation.spend(space::DIRECTORY_BYTES);
-                reservation.spend_inode();
+                reservation.space.spend(space::DIRECTORY_BYTES);
+                reservation.space.spend_inode();
                 self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
             }
         }
@@ -212,7 +233,7 @@ impl Shelf {
 
     /// A file or directory could not be created. Want of inodes or of directory entries is a full file system, not a failing one:
     /// nothing was written, and removing files makes room.
-    fn create_failed(&self, doing: &str, error: Errno) -> Error {
+    pub(super) fn create_failed(&self, doing: &str, error: Errno) -> Error {
         if !is_out_of_inodes(error) {
             return self.write_failed(doing, &error.into());
         }
@@ -223,7 +244,7 @@ impl Shelf {
         ))
     }
 
-    fn write_failed(&self, doing: &str, error: &std::io::Error) -> Error {
+    pub(super) fn write_failed(&self, doing: &str, error: &std::io::Error) -> Error {
         if !Errno::from_io_error(error).is_some_and(is_want_of_descriptors) {
             tracing::warn!(path = %self.core.path.display(), %error, "the tier cannot {doing}");
             self.core.pulse.failed(Instant::now());
@@ -240,13 +261,35 @@ impl Shelf {
     pub(in crate::tier) fn record_of(&self, written: &Written) -> Option<(Record, u32)> {
         let object = self.object(written.slot)?;
         let crc = self.crc(written.piece);
-        let (key, first) = (self.key(written.slot), written.piece - object.first);
-        let record = Record::Pieces { dataset: self.id, key, size: object.size, first, crcs: vec![crc] };
+        let (dataset, key) = (self.id, self.key(written.slot));
+        let record = match self.class_of(object) {
+            // Once it was moved, another record says so as soon as the bytes there are synced.
+            Some(_) if self.cell(written.slot) != written.cell => return None,
+            Some(_) => Record::Cell { dataset, key, size: object.size as u32, cell: written.cell, crc },
+            None => {
+                let first = written.piece - object.first;
+                Record::Pieces { dataset, key, size: object.size, first, crcs: vec![crc] }
+            }
+        };
         self.still_holds(written).then_some((record, crc))
     }
 
-    /// Syncs an object's file. One that cannot be synced is dropped: nobody knows what the disk holds of it.
-    pub(in crate::tier) fn sync_object(&self, slot: u32) {
+    /// Syncs a file of which some pieces were written. What cannot be synced is dropped: nobody knows what the disk holds of it.
+    pub(in crate::tier) fn sync_file<'a>(&self, number: u32, pieces: impl Iterator<Item = &'a Written>) {
+        let Some(class) = SizeClass::of_file_number(number) else { return self.sync_object(number) };
+        let synced = self.group_file(class, true).map_err(Into::into).and_then(|kept| kept.file.sync_data());
+        let Err(error) = synced else { return };
+        self.write_failed("sync a file", &error);
+        for piece in pieces.filter(|piece| self.still_holds(piece)) {
+            if let Some(object) = self.object(piece.slot) {
+                let gone = self.drop_object(&mut self.gate(object.slot), object);
+                self.lost.lock().extend(gone);
+            }
+        }
+        self.compact(class);
+    }
+
+    fn sync_object(&self, slot: u32) {
         let epoch = self.epoch(slot).load(Ordering::SeqCst);
         let synced = match self.file(slot, epoch, true) {
             Ok(kept) => kept.file.sync_data(),
