@@ -37,9 +37,10 @@ class WritableOrigin(FodderFileSystem):
 
     def makedirs(self, path, exist_ok=False):
         os.makedirs(self._at_origin(path), exist_ok=exist_ok)
+        self._dataset("files").refresh()
 
     def mkdir(self, path, create_parents=True, **options):
-        os.makedirs(self._at_origin(path), exist_ok=True)
+        self.makedirs(path, exist_ok=True)
 
     def touch(self, path, truncate=True, **options):
         self.pipe_file(path, b"")
@@ -65,15 +66,7 @@ class WritableOrigin(FodderFileSystem):
         for one in [path] if isinstance(path, str) else path:
             place = self._at_origin(one)
             shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
-            # As on a store, where a directory is there as long as something is in it.
-            while os.path.dirname(place) != self.origin and not os.listdir(os.path.dirname(place)):
-                place = os.path.dirname(place)
-                os.rmdir(place)
         self._dataset("files").refresh(confirm_removals=True)
-
-    def exists(self, path, **options):
-        # A directory without files is at the origin only.
-        return os.path.exists(self._at_origin(path))
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +105,7 @@ class FodderFixtures(abstract.AbstractFixtures):
 
     @pytest.fixture
     def supports_empty_directories(self):
-        return False
+        return True
 
 
 class TestGet(abstract.AbstractGetTests, FodderFixtures):
@@ -125,6 +118,35 @@ class TestCopy(abstract.AbstractCopyTests, FodderFixtures):
 
 class TestPut(abstract.AbstractPutTests, FodderFixtures):
     pass
+
+
+def test_empty_directories_are_listed_and_walked(serve, tmp_path):
+    origin = tmp_path / "tree"
+    for path in ["valid", "a/b/c", "train/none"]:
+        (origin / path).mkdir(parents=True)
+    (origin / "train" / "1").write_text("1")
+    node = serve(str(origin), "--name", "tree")
+    fs = FodderFileSystem(addr=node.address, skip_instance_cache=True)
+    assert fs.ls("tree", detail=False) == ["tree/a", "tree/train", "tree/valid"]
+    assert fs.ls("tree/valid") == [] and fs.ls("tree/a/b/c") == []
+    for path in ["tree/valid", "tree/a", "tree/a/b", "tree/a/b/c", "tree/train/none"]:
+        assert fs.isdir(path) and fs.exists(path) and not fs.isfile(path)
+        assert fs.info(path)["type"] == "directory"
+    assert not fs.exists("tree/valid/x")
+    directories = ["tree/a", "tree/a/b", "tree/a/b/c", "tree/train", "tree/train/none", "tree/valid"]
+    assert fs.find("tree") == ["tree/train/1"]
+    assert sorted(set(fs.find("tree", withdirs=True)) - {"tree"}) == sorted([*directories, "tree/train/1"])
+    walked = {os.path.relpath(top, "tree"): (sorted(dirs), files) for top, dirs, files in fs.walk("tree")}
+    here = {os.path.relpath(top, origin): (sorted(dirs), files) for top, dirs, files in os.walk(origin)}
+    assert walked == here
+    fs.get("tree", str(tmp_path / "copy"), recursive=True)
+    assert sorted(os.listdir(tmp_path / "copy")) == ["a", "train", "valid"]
+    with pytest.raises(IsADirectoryError):
+        fs.cat_file("tree/valid")
+    (origin / "valid").rmdir()
+    (origin / "new").mkdir()
+    fodder.connect(node.address).dataset("tree").refresh()
+    assert fs.ls("tree", detail=False) == ["tree/a", "tree/new", "tree/train"] and not fs.exists("tree/valid")
 
 
 def test_files_are_listed_described_and_read(node, data):

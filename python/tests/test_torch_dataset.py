@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import shutil
 import tarfile
 import traceback
 
@@ -69,6 +70,27 @@ def test_an_imagefolder_is_torchvisions(serve, pictures):
     to_tensor = torchvision.transforms.ToTensor()
     transformed = ft.ImageFolder(ours.dataset, transform=to_tensor)
     assert torch.equal(transformed[5][0], to_tensor(theirs[5][0]))
+
+
+def test_empty_directories_change_no_class_and_no_label(serve, pictures, tmp_path):
+    torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed")
+    root = tmp_path / "pictures"
+    shutil.copytree(pictures, root)
+    some_class = sorted(path for path in root.iterdir() if path.is_dir())[0]
+    (some_class / "none" / "deeper").mkdir(parents=True)
+    dataset = fodder.connect(serve(str(root), "--name", "pictures").address).dataset("pictures")
+    theirs = torchvision.datasets.ImageFolder(str(root))
+    ours = ft.ImageFolder(dataset)
+    assert (ours.classes, ours.targets) == (theirs.classes, theirs.targets)
+    samples = ours.samples
+    # A class without a file is refused by torchvision, or a class of its own; here it is none, as on an object store.
+    (root / "!empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="!empty"):
+        torchvision.datasets.ImageFolder(str(root))
+    assert torchvision.datasets.ImageFolder(str(root), allow_empty=True).classes == ["!empty", *theirs.classes]
+    dataset.refresh()
+    again = ft.ImageFolder(dataset)
+    assert (again.classes, again.samples) == (theirs.classes, samples)
 
 
 def test_a_folder_without_classes_is_refused(pets, serve, tmp_path):

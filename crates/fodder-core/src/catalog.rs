@@ -7,6 +7,7 @@
 
 mod diff;
 mod directory;
+mod empty;
 mod file;
 mod index;
 mod link;
@@ -216,7 +217,8 @@ impl Catalog {
         let known = Arc::clone(&state);
         let (listing, details, mut diff) = blocking(move || {
             listing.sort();
-            details.sort();
+            details.sort_links();
+            details.empty_directories = empty::settled(details.empty_directories, &listing)?;
             let diff = Diff::compare(&listing, &known.objects, known.snapshots.last().map(Arc::as_ref));
             Ok((listing, details, diff))
         })
@@ -235,7 +237,7 @@ impl Catalog {
         let state = self.inner.state.load_full();
         rules.check(&report, state.manifest.root.as_ref(), details.root.as_ref())?;
         let newest = state.snapshots.last().cloned();
-        if !diff.differs() && newest.is_some_and(|newest| newest.links().are(&details.links)) {
+        if !diff.differs() && newest.is_some_and(|newest| newest.has_details(&details)) {
             let (inner, root) = (self.inner.clone(), details.root);
             blocking(move || inner.record_root(&guard, root)).await?;
             return Ok(report);

@@ -37,7 +37,7 @@ use futures::{StreamExt, TryStreamExt, future, stream, stream::BoxStream};
 use object_store::{GetOptions, ObjectMeta, path::Path};
 use parking_lot::Mutex;
 use read::{Reader, Want, version_of};
-use source::Source;
+use source::{Listed, Source};
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering},
@@ -140,8 +140,9 @@ impl Origin {
         }
         self.source.skipped.store(0, Ordering::Relaxed);
         self.take_details();
-        let entries = self.source.list(&self.reader).try_filter_map(|meta| future::ready(Ok(self.entry(meta))));
+        let entries = self.source.list(&self.reader).try_filter_map(|listed| future::ready(Ok(self.entry(listed))));
         let entries = limit::limited(entries.boxed(), &self.listing, self.uri());
+        let entries = entries.try_filter_map(|listed| future::ready(Ok(self.object(listed))));
         let end = stream::once(async { self.warn() });
         entries.chain(end.filter_map(|()| future::ready(None))).boxed()
     }
@@ -161,12 +162,27 @@ impl Origin {
     }
 
     /// An entry of a listing; None for what is no object of this origin.
-    fn entry(&self, meta: ObjectMeta) -> Option<ObjectEntry> {
+    fn entry(&self, listed: Listed<ObjectMeta>) -> Option<Listed<ObjectEntry>> {
+        let meta = match listed {
+            Listed::Object(meta) => meta,
+            Listed::Directory(path) => return Some(Listed::Directory(path)),
+        };
         let path = self.source.name(&meta.location);
         if path.is_none() {
             self.source.skipped.fetch_add(1, Ordering::Relaxed);
         }
-        Some(ObjectEntry { path: path?, size: meta.size, version: version_of(&meta) })
+        Some(Listed::Object(ObjectEntry { path: path?, size: meta.size, version: version_of(&meta) }))
+    }
+
+    /// The object that was listed. A directory is noted instead.
+    fn object(&self, listed: Listed<ObjectEntry>) -> Option<ObjectEntry> {
+        match listed {
+            Listed::Object(entry) => Some(entry),
+            Listed::Directory(path) => {
+                self.source.details.lock().empty_directories.push(path);
+                None
+            }
+        }
     }
 
     /// One object as it is now.

@@ -70,6 +70,37 @@ async fn a_directory_with_several_names_is_listed_under_each() {
 }
 
 #[tokio::test]
+async fn empty_directories_are_listed_and_what_is_left_out_makes_none() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in ["valid", "deep/er", "full", "new\nline"] {
+        fs::create_dir_all(dir.path().join(path)).unwrap();
+    }
+    fs::write(dir.path().join("full/file"), "f").unwrap();
+    symlink("valid", dir.path().join("link")).unwrap();
+    fs::create_dir(dir.path().join("dangling")).unwrap();
+    symlink("nothing", dir.path().join("dangling/link")).unwrap();
+    let (paths, mut details) = list(dir.path(), FollowLinks::Inside).await;
+    details.empty_directories.sort();
+    assert_eq!(paths, ["full/file"]);
+    assert_eq!(details.empty_directories, ["dangling/", "deep/er/", "link/", "new\nline/", "valid/"]);
+    assert_eq!(details.links.len(), 1);
+    // Beyond the limit a link stays a link, and what cannot be one is left out: it is not empty.
+    symlink("full", dir.path().join("relative")).unwrap();
+    symlink(dir.path().join("full"), dir.path().join("absolute")).unwrap();
+    let none = ListingConfig { max_aliases: 0, ..ListingConfig::default() };
+    let (paths, mut details) = try_list(dir.path(), none).await.unwrap();
+    details.empty_directories.sort();
+    assert_eq!(paths, ["full/file"]);
+    assert_eq!(details.empty_directories, ["dangling/", "deep/er/", "link/", "new\nline/", "relative/", "valid/"]);
+    assert_eq!(details.links.len(), 2);
+    let little = ListingConfig { max_memory_bytes: 600, ..ListingConfig::default() };
+    let many = tempfile::tempdir().unwrap();
+    (0..100).for_each(|number| fs::create_dir(many.path().join(number.to_string())).unwrap());
+    let error = try_list(many.path(), little).await.unwrap_err();
+    assert!(error.to_string().contains("--max-list-memory"), "{error}");
+}
+
+#[tokio::test]
 async fn links_that_lead_outside_are_not_followed_unless_configured() {
     let top = tempfile::tempdir().unwrap();
     let root = top.path().join("data/origin");

@@ -3,6 +3,7 @@
 
 use fodder_core::{
     Error,
+    config::ListingConfig,
     origin::{ObjectEntry, Origin, OriginOptions, Patience},
 };
 use fodder_s3_server::{Fault, Server, synthetic};
@@ -103,6 +104,30 @@ async fn every_name_that_can_be_read_is_listed_and_the_others_are_counted() {
     for key in bad {
         assert!(matches!(origin.head(key).await, Err(Error::NotFound(_))), "{key:?}");
     }
+}
+
+#[tokio::test]
+async fn markers_of_directories_are_directories_and_are_bounded() {
+    let (server, _) = start().await;
+    for key in ["set/", "set/valid/", "set/a/b/", "set/full/", "set/full/file", "set2/", "valid/", "set/odd//"] {
+        server.put(key, "");
+    }
+    server.put("set/file", "f");
+    server.put("set/not a marker/", "bytes");
+    server.set_page(2);
+    let origin = open(&server, "bucket/set", 4).await;
+    for _ in 0..2 {
+        assert_eq!(names(&origin).await, ["file", "full/file"]);
+        let mut directories = origin.take_details().empty_directories;
+        directories.sort();
+        assert_eq!((directories, origin.skipped()), (["a/b/", "full/", "valid/"].map(String::from).into(), 2));
+    }
+    let listing = ListingConfig { max_entries: 4, ..ListingConfig::default() };
+    let uri = format!("s3://bucket/set?endpoint={}&region=us-east-1", server.endpoint());
+    let options = OriginOptions { anonymous: true, listing, ..OriginOptions::default() };
+    let origin = Origin::open_with(&uri, &options, quick()).await.unwrap();
+    let error = origin.list().try_collect::<Vec<_>>().await.unwrap_err();
+    assert!(error.to_string().contains("--max-entries"), "{error}");
 }
 
 #[tokio::test]

@@ -66,6 +66,17 @@ impl Listing {
         ObjectEntry { path: path.to_owned(), size, version }
     }
 
+    /// Whether an object's path begins with `prefix`.
+    pub(super) fn has_below(&self, prefix: &str) -> bool {
+        let path = |index: u32| self.row(index).path;
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if path(middle) < prefix { low = middle + 1 } else { high = middle }
+        }
+        low < self.len() && path(low).starts_with(prefix)
+    }
+
     /// The object at a path.
     pub(super) fn find(&self, path: &[u8]) -> Option<u32> {
         let mut rest = 0..self.len();

@@ -1,12 +1,13 @@
 //! Makes a snapshot of objects in path order: finds its items and its name, and writes its file.
 
 use super::{
+    empty,
     file::{FileWriter, Kind},
     link,
     name::BLOCK,
     object::{Objects, PathCursor},
     order, packed,
-    snapshot::{CLASS_STARTS, ITEM_SAMPLES, ITEMS, LINKS, META, Meta, PATHS, items_in},
+    snapshot::{CLASS_STARTS, EMPTY_DIRECTORIES, ITEM_SAMPLES, ITEMS, LINKS, META, Meta, PATHS, items_in},
     told::{self, Telling},
 };
 use crate::{
@@ -20,7 +21,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Seals the objects in `slots` and the links among them, both in path order, as a snapshot.
+/// Seals the objects in `slots`, and the links and empty directories beside them, all in path order, as a snapshot.
 pub(super) fn seal(
     path: &Path,
     layout: &Layout,
@@ -48,7 +49,11 @@ pub(super) fn seal(
         file.section(ITEM_SAMPLES, |out| packed::column(out, samples))?;
     }
     link::write(&mut file, LINKS, &details.links)?;
+    let before = objects_before(objects, slots, &details.empty_directories);
+    empty::write(&mut file, EMPTY_DIRECTORIES, &details.empty_directories, &before)?;
+    let empty_classes = classes.as_ref().and_then(|tree| tree.note_of_empty(&details.empty_directories));
     let mut tree = classes.unwrap_or_default();
+    tree.notes.extend(empty_classes);
     tree.notes.extend(details.warnings.iter().cloned());
     let meta = Meta {
         id: name(layout, objects, slots, details).to_string(),
@@ -60,6 +65,7 @@ pub(super) fn seal(
         classes: tree.classes,
         notes: tree.notes,
         links: details.links.len() as u32,
+        empty_directories: details.empty_directories.len() as u32,
         sealed_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     };
     let json = serde_json::to_vec(&meta).map_err(|error| Error::Internal(error.to_string()))?;
@@ -68,21 +74,43 @@ pub(super) fn seal(
 }
 
 /// The snapshot's name: a hash of the layout, of every object's path, size, version and number of items, and of the
-/// links, if there are any. The order of the items follows from these, so that nodes which see the same data give it the same name.
+/// links and empty directories, if there are any. The order of the items follows from these, so that nodes which see the same data give it the same name.
 fn name(layout: &Layout, objects: &Objects, slots: &[u32], details: &ListingDetails) -> SnapshotId {
     let (mut hasher, mut buffer) = (told::hasher(), Vec::with_capacity(1 << 17));
     let mut telling = Telling::new(layout, objects);
     telling.layout(&mut buffer);
-    for slot in slots {
-        telling.object(ObjectSlot(*slot), &mut buffer);
-        if buffer.len() > 1 << 16 {
-            hasher.update(&buffer);
+    let mut hash_full = |buffer: &mut Vec<u8>, full: usize| {
+        if buffer.len() > full {
+            hasher.update(buffer);
             buffer.clear();
         }
+    };
+    for slot in slots {
+        telling.object(ObjectSlot(*slot), &mut buffer);
+        hash_full(&mut buffer, 1 << 16);
     }
-    details.links.iter().for_each(|link| told::put_link(link, &mut buffer));
-    hasher.update(&buffer);
+    for link in &details.links {
+        told::put_link(link, &mut buffer);
+        hash_full(&mut buffer, 1 << 16);
+    }
+    for directory in &details.empty_directories {
+        told::put_empty_directory(directory, &mut buffer);
+        hash_full(&mut buffer, 1 << 16);
+    }
+    hash_full(&mut buffer, 0);
     told::name(&hasher)
+}
+
+/// How many objects come before each empty directory in path order.
+fn objects_before(objects: &Objects, slots: &[u32], directories: &[String]) -> Vec<u64> {
+    let mut path = Vec::new();
+    let mut before = |directory: &String| {
+        slots.partition_point(|slot| {
+            objects.read_path(ObjectSlot(*slot), &mut path);
+            path.as_slice() < directory.as_bytes()
+        })
+    };
+    directories.iter().map(|directory| before(directory) as u64).collect()
 }
 
 /// Items before every 16th object, and the number of all.
@@ -106,6 +134,23 @@ struct ClassTree {
     /// The first item of each class.
     starts: Vec<u64>,
     notes: Vec<String>,
+}
+
+impl ClassTree {
+    /// What there is to say of top-level directories that are no classes because they have no files.
+    fn note_of_empty(&self, empty_directories: &[String]) -> Option<String> {
+        let is_class = |name: &str| self.classes.binary_search_by(|class| class.as_str().cmp(name)).is_ok();
+        let top = empty_directories.iter().filter_map(|path| path.split('/').next());
+        let mut names: Vec<&str> = top.filter(|name| !is_class(name)).collect();
+        names.dedup();
+        names.first().map(|example| {
+            format!(
+                "{} top-level directories without files are no classes, such as {example} (torchvision's ImageFolder refuses them, \
+                 or with allow_empty=True counts them)",
+                names.len()
+            )
+        })
+    }
 }
 
 /// Images that follow each other in path order and lie in one directory.

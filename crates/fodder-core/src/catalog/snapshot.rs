@@ -2,6 +2,7 @@
 
 use super::{
     Item,
+    empty::EmptyDirectories,
     file::{Kind, MappedFile, Unusable},
     link::Links,
     name::BLOCK,
@@ -13,6 +14,7 @@ use crate::{
     Error, Result,
     id::{ItemId, ObjectSlot, SnapshotId},
     layout::{Layout, files},
+    origin::ListingDetails,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -29,6 +31,7 @@ pub(super) const ITEMS: u32 = 4;
 pub(super) const CLASS_STARTS: u32 = 6;
 pub(super) const ITEM_SAMPLES: u32 = 7;
 pub(super) const LINKS: u32 = 8;
+pub(super) const EMPTY_DIRECTORIES: u32 = 10;
 /// Problems that are kept of one snapshot.
 const MAX_PROBLEMS: usize = 100;
 
@@ -47,6 +50,7 @@ pub(super) struct Meta {
     pub(super) notes: Vec<String>,
     /// Symbolic links.
     pub(super) links: u32,
+    pub(super) empty_directories: u32,
     /// When it was sealed, in seconds since 1970.
     pub(super) sealed_at_s: u64,
 }
@@ -72,6 +76,7 @@ pub struct Snapshot {
     paths: Order,
     items: Items,
     links: Links,
+    empty_directories: EmptyDirectories,
     problems: Vec<String>,
     file_bytes: usize,
 }
@@ -99,6 +104,7 @@ impl Snapshot {
         let mut snapshot = Self {
             id: meta.id.parse().ok()?,
             links: Links::open(file, LINKS, meta.links)?,
+            empty_directories: EmptyDirectories::open(file, EMPTY_DIRECTORIES, meta.empty_directories)?,
             meta: Arc::new(meta),
             layout: layout.clone(),
             objects,
@@ -121,6 +127,7 @@ impl Snapshot {
             paths: self.paths.clone(),
             items: self.items.clone(),
             links: self.links.clone(),
+            empty_directories: self.empty_directories.clone(),
             problems: self.problems.clone(),
             file_bytes: self.file_bytes,
         }
@@ -181,6 +188,16 @@ impl Snapshot {
     /// Its symbolic links.
     pub(super) fn links(&self) -> &Links {
         &self.links
+    }
+
+    /// Its empty directories.
+    pub(super) fn empty_directories(&self) -> &EmptyDirectories {
+        &self.empty_directories
+    }
+
+    /// Whether a listing with the same objects would be this snapshot again.
+    pub(super) fn has_details(&self, details: &ListingDetails) -> bool {
+        self.links.are(&details.links) && self.empty_directories.are(&details.empty_directories)
     }
 
     /// Bytes of memory and mapped pages, without the objects, which snapshots share.

@@ -27,6 +27,8 @@ pub(super) struct Memory {
     listed_as: StdMutex<BTreeMap<String, String>>,
     /// Symbolic links.
     links: StdMutex<Vec<Link>>,
+    /// Empty directories, each with a slash at its end.
+    empty_directories: StdMutex<Vec<String>>,
     /// Ranges that were read.
     reads: StdMutex<Vec<(String, Range<u64>)>>,
 }
@@ -40,6 +42,10 @@ impl Memory {
     /// An object that is only listed.
     pub(super) fn put_size(&self, path: &str, version: &str, size: u64) {
         self.objects.lock().unwrap().insert(path.into(), (version.into(), size, Bytes::new()));
+    }
+
+    pub(super) fn put_empty_directories(&self, paths: &[&str]) {
+        *self.empty_directories.lock().unwrap() = paths.iter().map(|path| (*path).to_owned()).collect();
     }
 
     pub(super) fn remove(&self, path: &str) {
@@ -64,7 +70,11 @@ impl Source for Memory {
     }
 
     fn take_details(&self) -> ListingDetails {
-        ListingDetails { links: self.links.lock().unwrap().clone(), ..ListingDetails::default() }
+        ListingDetails {
+            links: self.links.lock().unwrap().clone(),
+            empty_directories: self.empty_directories.lock().unwrap().clone(),
+            ..ListingDetails::default()
+        }
     }
 
     async fn get(&self, path: &str, version: &Version, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {

@@ -2,13 +2,14 @@
 //! for it by name can tell whether it is that one, whoever told it.
 //!
 //! ```text
-//! length, layout | for each object: length, path, size, length, version, items | for each link: 0, as its section has it
+//! length, layout | for each object: length, path, size, length, version, items
+//!                | for each link: 0, 1, as its section has it | for each empty directory: 0, 2, length, path
 //! ```
 //!
 //! Where records lie in a shard is not among it: whoever takes the snapshot reads that from the shard itself.
 
 use super::{
-    Snapshot, link,
+    Snapshot, empty, link,
     listing::Listing,
     object::{Objects, PathCursor},
     packed::put_varint,
@@ -56,10 +57,20 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// An object's path is never empty: nothing before a link can be taken for it.
+/// What stands before everything that is no object: an object's path is never empty.
+const NO_OBJECT: u8 = 0;
+/// What follows it: a link, or an empty directory.
+const LINK: u8 = 1;
+const EMPTY_DIRECTORY: u8 = 2;
+
 pub(super) fn put_link(link: &Link, out: &mut Vec<u8>) {
-    out.push(0);
+    out.extend([NO_OBJECT, LINK]);
     link::pack(link, out);
+}
+
+pub(super) fn put_empty_directory(directory: &str, out: &mut Vec<u8>) {
+    out.extend([NO_OBJECT, EMPTY_DIRECTORY]);
+    put_text(out, directory);
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -88,11 +99,15 @@ impl Snapshot {
             telling.layout(&mut out);
         }
         let (objects, mut at) = (u64::from(self.object_count()), from);
-        let all = objects + self.links().len() as u64;
+        let directories = objects + self.links().len() as u64;
+        let all = directories + u64::from(self.empty_directories().len());
         while at < all && (out.len() < most_bytes || at == from) {
-            match at.checked_sub(objects) {
-                None => telling.object(self.slot_at(at as u32), &mut out),
-                Some(link) => put_link(&self.links().get(link as usize), &mut out),
+            if at < objects {
+                telling.object(self.slot_at(at as u32), &mut out);
+            } else if at < directories {
+                put_link(&self.links().get((at - objects) as usize), &mut out);
+            } else {
+                put_empty_directory(&self.empty_directories().get((at - directories) as u32), &mut out);
             }
             at += 1;
         }
@@ -115,7 +130,7 @@ pub(super) struct Told {
     pub(super) listing: Listing,
     /// The items of each object, where that does not follow from its size.
     pub(super) items: Vec<u64>,
-    /// The links among the objects.
+    /// The links and empty directories beside the objects.
     pub(super) details: ListingDetails,
 }
 
@@ -163,15 +178,16 @@ impl Arriving {
         let mut told = Told { listing: Listing::default(), items: Vec::new(), details: ListingDetails::default() };
         let mut before: Option<String> = None;
         while let Some(length) = input.next_length()? {
-            if length == 0 {
-                told.details.links.push(input.link()?);
+            if length == u64::from(NO_OBJECT) {
+                input.detail(&mut told.details)?;
                 continue;
             }
             let path = input.text_of(length)?;
             let size = input.number()?;
             let version = Version(input.text()?.into());
             let items = input.number()?;
-            let in_order = told.details.links.is_empty() && before.as_ref().is_none_or(|before| *before < path);
+            let comes_first = told.details.links.is_empty() && told.details.empty_directories.is_empty();
+            let in_order = comes_first && before.as_ref().is_none_or(|before| *before < path);
             if !in_order || !is_possible(layout, size, items) {
                 return Err(nonsense());
             }
@@ -181,7 +197,10 @@ impl Arriving {
             }
             before = Some(path);
         }
-        if !told.details.links.is_sorted_by(|a, b| a.path < b.path) {
+        let ListingDetails { links, empty_directories, .. } = &told.details;
+        if !links.is_sorted_by(|a, b| a.path < b.path)
+            || *empty_directories != empty::settled(empty_directories.clone(), &told.listing)?
+        {
             return Err(nonsense());
         }
         Ok(told)
@@ -201,7 +220,7 @@ fn is_possible(layout: &Layout, size: u64, items: u64) -> bool {
 struct Input(BufReader<File>);
 
 impl Input {
-    /// The number that the next object or link begins with; None at the end.
+    /// The number that the next object, link or empty directory begins with; None at the end.
     fn next_length(&mut self) -> Result<Option<u64>> {
         match self.0.fill_buf().map_err(|error| unkept(&error))?.is_empty() {
             true => Ok(None),
@@ -239,6 +258,16 @@ impl Input {
         let mut bytes = vec![0; length as usize];
         self.0.read_exact(&mut bytes).map_err(|error| unread(&error))?;
         String::from_utf8(bytes).map_err(|_| nonsense())
+    }
+
+    /// A link or an empty directory. All links come before all empty directories.
+    fn detail(&mut self, details: &mut ListingDetails) -> Result<()> {
+        match self.bytes()? {
+            [LINK] if details.empty_directories.is_empty() => details.links.push(self.link()?),
+            [EMPTY_DIRECTORY] => details.empty_directories.push(self.text()?),
+            _ => return Err(nonsense()),
+        }
+        Ok(())
     }
 
     fn link(&mut self) -> Result<Link> {

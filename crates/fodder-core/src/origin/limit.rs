@@ -1,29 +1,32 @@
 //! Limits of a listing, for every kind of origin: entries, memory and time.
 
-use super::ObjectEntry;
+use super::{ObjectEntry, source::Listed};
 use crate::{Error, Result, config::ListingConfig, size};
 use futures::{TryStreamExt, stream, stream::BoxStream};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::hash::BuildHasher;
 use tokio::time::Instant;
 
-/// Memory that a listed object takes beside its path and version, rounded up.
+/// Memory that a listed object or directory takes beside its path and version, rounded up.
 const ENTRY_BYTES: u64 = 24;
 /// A listing without a deadline would be one that never ends.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
 
+/// A listing as it arrives.
+type Entries<'a> = BoxStream<'a, Result<Listed<ObjectEntry>>>;
+
 /// Passes a listing on until it ends or exceeds a limit.
-pub(super) fn limited<'a>(
-    entries: BoxStream<'a, Result<ObjectEntry>>,
-    config: &'a ListingConfig,
-    origin: &'a str,
-) -> BoxStream<'a, Result<ObjectEntry>> {
+pub(super) fn limited<'a>(entries: Entries<'a>, config: &'a ListingConfig, origin: &'a str) -> Entries<'a> {
     let deadline = Instant::now() + config.timeout.min(LONGEST);
-    let next = move |(mut entries, mut count, mut bytes): (BoxStream<'a, Result<ObjectEntry>>, u64, u64)| async move {
+    let next = move |(mut entries, mut count, mut bytes): (Entries<'a>, u64, u64)| async move {
         let entry = tokio::time::timeout_at(deadline, entries.try_next()).await;
         let Some(entry) = entry.map_err(|_| too_slow(config, origin))?? else { return Ok(None) };
         count += 1;
-        bytes += ENTRY_BYTES + (entry.path.len() + entry.version.0.len()) as u64;
+        bytes += ENTRY_BYTES
+            + match &entry {
+                Listed::Object(entry) => entry.path.len() + entry.version.0.len(),
+                Listed::Directory(path) => path.len(),
+            } as u64;
         if count > config.max_entries {
             return Err(too_many(config, origin));
         }
@@ -82,24 +85,30 @@ mod tests {
     use futures::StreamExt;
     use std::time::Duration;
 
-    fn endless() -> BoxStream<'static, Result<ObjectEntry>> {
-        let entry = |n| ObjectEntry { path: format!("{n:06}"), size: 1, version: Version("v".into()) };
+    fn endless() -> Entries<'static> {
+        let entry = |n| Listed::Object(ObjectEntry { path: format!("{n:06}"), size: 1, version: Version("v".into()) });
         stream::iter(0..).map(move |n: u64| Ok(entry(n))).boxed()
     }
 
-    async fn fails(entries: BoxStream<'static, Result<ObjectEntry>>, config: ListingConfig) -> String {
+    fn endless_directories() -> Entries<'static> {
+        stream::iter(0..).map(|n: u64| Ok(Listed::Directory(format!("{n:06}/")))).boxed()
+    }
+
+    async fn fails(entries: Entries<'static>, config: ListingConfig) -> String {
         let listed: Result<Vec<_>> = limited(entries, &config, "origin").try_collect().await;
         listed.unwrap_err().to_string()
     }
 
     #[tokio::test]
     async fn an_endless_listing_ends_at_each_limit_and_names_the_setting() {
-        let config = ListingConfig { max_entries: 10, ..ListingConfig::default() };
-        let error = fails(endless(), config).await;
-        assert!(error.contains("more than 10 entries") && error.contains("--max-entries"), "{error}");
-        let config = ListingConfig { max_memory_bytes: 1000, ..ListingConfig::default() };
-        let error = fails(endless(), config).await;
-        assert!(error.contains("--max-list-memory"), "{error}");
+        for entries in [endless, endless_directories] {
+            let config = ListingConfig { max_entries: 10, ..ListingConfig::default() };
+            let error = fails(entries(), config).await;
+            assert!(error.contains("more than 10 entries") && error.contains("--max-entries"), "{error}");
+            let config = ListingConfig { max_memory_bytes: 1000, ..ListingConfig::default() };
+            let error = fails(entries(), config).await;
+            assert!(error.contains("--max-list-memory"), "{error}");
+        }
         let config = ListingConfig { timeout: Duration::from_millis(1), ..ListingConfig::default() };
         let error = fails(stream::pending().boxed(), config).await;
         assert!(error.contains("longer than 1ms") && error.contains("--list-timeout"), "{error}");

@@ -10,7 +10,7 @@ use super::{
     failure::{self, Failure},
     limit::SeenPages,
     local::Local,
-    name::Naming,
+    name::{self, Naming},
     patience::Patience,
     read::Reader,
     redact::scrub,
@@ -58,6 +58,15 @@ impl fmt::Debug for Stores {
     }
 }
 
+/// What a listing has.
+#[derive(Debug)]
+pub(super) enum Listed<O> {
+    /// An object.
+    Object(O),
+    /// A directory that an object store has a marker for, with a `/` at its end. It may have objects all the same.
+    Directory(String),
+}
+
 /// An opened origin.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -70,6 +79,8 @@ pub(super) struct Source {
     pub(super) shown: String,
     pub(super) identity: String,
     pub(super) skipped: Arc<AtomicU64>,
+    /// Keys that mark directories, of the page that was listed last.
+    markers: Arc<Mutex<Vec<String>>>,
     /// What the last listing found beside objects.
     pub(super) details: Arc<Mutex<ListingDetails>>,
 }
@@ -91,7 +102,8 @@ impl Source {
 
     async fn place(place: Place, options: &OriginOptions, patience: &Patience) -> Result<Self> {
         let skipped = Arc::<AtomicU64>::default();
-        let wire = Wire { skipped: Arc::clone(&skipped), ..Wire::default() };
+        let markers = Arc::default();
+        let wire = Wire { skipped: Arc::clone(&skipped), markers: Arc::clone(&markers), ..Wire::default() };
         let (stores, identity, prefix) = match place {
             Place::Local(path) => return Self::local(path, options),
             Place::S3(bucket) => {
@@ -118,6 +130,7 @@ impl Source {
                     shown,
                     identity,
                     skipped,
+                    markers,
                     details: Arc::default(),
                 });
             }
@@ -134,6 +147,7 @@ impl Source {
                     shown,
                     identity,
                     skipped,
+                    markers,
                     details: Arc::default(),
                 });
             }
@@ -147,7 +161,7 @@ impl Source {
         let prefix = Path::parse(prefix).map_err(|error| Error::Invalid(error.to_string()))?;
         let shown = identity.clone();
         let (naming, details) = (Naming::Plain, Arc::default());
-        Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped, details })
+        Ok(Self { stores, prefix, single: None, naming, shown, identity, skipped, markers, details })
     }
 
     /// A local directory, or one file.
@@ -168,6 +182,7 @@ impl Source {
             identity: format!("file://{shown}"),
             shown,
             skipped: Arc::default(),
+            markers: Arc::default(),
             details,
         })
     }
@@ -194,18 +209,24 @@ impl Source {
         self.naming.name(below)
     }
 
+    /// What this origin calls a directory that a key of the store marks; None for the origin's root.
+    fn directory(&self, marker: &str) -> Option<String> {
+        let location = name::path(marker.strip_suffix('/')?)?;
+        Some(self.name(&location)? + "/")
+    }
+
     /// Everything the store lists below the prefix. A page that fails is asked for again.
-    pub(super) fn list<'a>(&'a self, reader: &'a Reader) -> BoxStream<'a, Result<ObjectMeta>> {
+    pub(super) fn list<'a>(&'a self, reader: &'a Reader) -> BoxStream<'a, Result<Listed<ObjectMeta>>> {
         let Some(pages) = &self.stores.pages else {
             let prefix = (!self.prefix.is_root()).then_some(&self.prefix);
             let entries = self.stores.objects.list(prefix);
             if self.identity.starts_with("file") {
-                return entries.map_err(|error| self.unlisted_directory(&error)).boxed();
+                return entries.map_ok(Listed::Object).map_err(|error| self.unlisted_directory(&error)).boxed();
             }
             // A server that never answers must not be waited for for ever. A directory may be slow, and ends.
             let next = move |mut entries: BoxStream<'a, object_store::Result<ObjectMeta>>| async move {
                 let entry = reader.attempt(entries.try_next()).await.map_err(|failure| self.unlisted(failure))?;
-                Ok(entry.map(|entry| (entry, entries)))
+                Ok(entry.map(|entry| (Listed::Object(entry), entries)))
             };
             return stream::try_unfold(entries, next).boxed();
         };
@@ -224,7 +245,11 @@ impl Source {
                 if !seen.insert(first_key, page.page_token.as_deref()) {
                     return Err(self.repeats());
                 }
-                let entries = stream::iter(page.result.objects.into_iter().map(Ok));
+                let markers = std::mem::take(&mut *self.markers.lock());
+                let directories =
+                    markers.into_iter().filter_map(|marker| self.directory(&marker)).map(Listed::Directory);
+                let entries = directories.chain(page.result.objects.into_iter().map(Listed::Object)).map(Ok);
+                let entries = stream::iter(entries.collect::<Vec<_>>());
                 Ok::<_, Error>(Some((entries, (page.page_token.map(Some), seen))))
             }
         })

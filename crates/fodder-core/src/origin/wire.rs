@@ -14,6 +14,7 @@ use object_store::{
         HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
     },
 };
+use parking_lot::Mutex;
 use std::{
     fmt,
     ops::Range,
@@ -28,6 +29,8 @@ use std::{
 pub(super) struct Wire {
     /// Counts the entries that listings lost.
     pub(super) skipped: Arc<AtomicU64>,
+    /// Keys that mark directories, of the last page of a listing.
+    pub(super) markers: Arc<Mutex<Vec<String>>>,
     /// Set when a server says that the credentials expired.
     pub(super) expired: Arc<AtomicBool>,
     /// Put behind the `?` of every request: the signature of a presigned URL.
@@ -111,8 +114,9 @@ impl Wired {
     async fn listing(&self, answer: HttpResponse, elements: listing::Elements) -> Result<HttpResponse, HttpError> {
         let (parts, body) = answer.into_parts();
         let page = body.bytes().await?;
-        let (page, skipped) = elements.readable(page);
-        self.wire.skipped.fetch_add(skipped, Ordering::Relaxed);
+        let (page, taken_out) = elements.readable(page);
+        self.wire.skipped.fetch_add(taken_out.skipped, Ordering::Relaxed);
+        *self.wire.markers.lock() = taken_out.markers;
         Ok(HttpResponse::from_parts(parts, page.into()))
     }
 

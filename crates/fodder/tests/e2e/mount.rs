@@ -2,6 +2,7 @@
 
 mod ahead;
 mod cli;
+mod empty;
 mod fault;
 mod hang;
 mod inside;

@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 enum Step {
     Put { path: String, version: u8, size: u64 },
     Remove { path: String },
+    MakeDirectory { path: String },
+    RemoveDirectories,
     Refresh,
     Reopen,
 }
@@ -16,11 +18,17 @@ fn path() -> impl Strategy<Value = String> {
     "[ab]{1,2}(/[ab.-]{1,2}){0,2}(\\.jpg)?"
 }
 
+fn directory() -> impl Strategy<Value = String> {
+    "[ab]{1,2}(/[ab]{1,2}){0,2}/"
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![Just(0u64), 1u64..100, (1u64 << 20)..(4 << 20)];
     prop_oneof![
         6 => (path(), 0u8..3, size).prop_map(|(path, version, size)| Step::Put { path, version, size }),
         2 => path().prop_map(|path| Step::Remove { path }),
+        3 => directory().prop_map(|path| Step::MakeDirectory { path }),
+        1 => Just(Step::RemoveDirectories),
         2 => Just(Step::Refresh),
         1 => Just(Step::Reopen),
     ]
@@ -34,7 +42,7 @@ struct Promises {
     /// Slot to (path, version, size, first piece).
     slots: HashMap<u32, (String, String, u64, u32)>,
     /// Listings by snapshot, in the order they were sealed.
-    sealed: Vec<(SnapshotId, Listed)>,
+    sealed: Vec<(SnapshotId, Listed, Vec<String>)>,
 }
 
 fn naive_items(layout: &str, listed: &Listed) -> Vec<(String, Range<u64>)> {
@@ -91,6 +99,28 @@ fn check_snapshot(layout: &str, snapshot: &Snapshot, objects: &Objects, listed: 
     assert_eq!(of_objects, snapshot.len());
 }
 
+/// The markers that stand for empty directories beside these objects.
+fn naive_empty(markers: &[String], listed: &Listed) -> Vec<String> {
+    let is_empty = |marker: &&String| {
+        let below = markers.iter().chain(listed.keys()).any(|path| path != *marker && path.starts_with(*marker));
+        let file = listed.keys().any(|path| marker.starts_with(&format!("{path}/")));
+        !below && !file
+    };
+    markers.iter().filter(is_empty).cloned().collect()
+}
+
+fn check_directories(snapshot: &Snapshot, listed: &Listed, empty: &[String]) {
+    assert!(snapshot.empty_directories().are(empty));
+    for directory in empty {
+        assert_eq!(snapshot.children(directory.trim_end_matches('/'), Resume::Rank(0), 10), Some(Vec::new()));
+    }
+    let top: std::collections::BTreeSet<&str> =
+        listed.keys().chain(empty).map(|path| path.split('/').next().unwrap()).collect();
+    let root = snapshot.children("", Resume::Rank(0), usize::MAX).unwrap();
+    let found: std::collections::BTreeSet<&str> = root.iter().map(|entry| &*entry.name).collect();
+    assert_eq!((root.len(), found), (top.len(), top));
+}
+
 impl Promises {
     fn check(&mut self, layout: &str, catalog: &Catalog) {
         let objects = catalog.objects();
@@ -107,9 +137,12 @@ impl Promises {
         for range in [0..middle, middle..objects.len()] {
             objects.each_key(range, &mut |slot, key| assert_eq!(key, objects.key(slot)));
         }
-        for (age, (id, listed)) in self.sealed.iter().rev().enumerate() {
+        for (age, (id, listed, empty)) in self.sealed.iter().rev().enumerate() {
             match catalog.snapshot(*id) {
-                Some(snapshot) => check_snapshot(layout, &snapshot, &objects, listed),
+                Some(snapshot) => {
+                    check_snapshot(layout, &snapshot, &objects, listed);
+                    check_directories(&snapshot, listed, empty);
+                }
                 None => assert!(age >= KEPT_SNAPSHOTS),
             }
         }
@@ -121,27 +154,33 @@ fn run(layout: &str, steps: Vec<Step>) {
     source.put_size("a/first.jpg", "0", 1);
     let mut catalog = build(dir.path(), layout, &source).unwrap();
     let mut promises = Promises::default();
-    let mut last = source.objects.lock().unwrap().clone();
-    promises.sealed.push((catalog.current().id(), last.clone()));
+    let mut last = (source.objects.lock().unwrap().clone(), Vec::new());
+    promises.sealed.push((catalog.current().id(), last.0.clone(), last.1.clone()));
     for step in steps {
         match step {
             Step::Put { path, version, size } => source.put_size(&path, &format!("\"{version:032x}\""), size),
             Step::Remove { path } => source.remove(&path),
+            Step::MakeDirectory { path } => source.empty_directories.lock().unwrap().push(path),
+            Step::RemoveDirectories => source.put_empty_directories(&[]),
             Step::Reopen => catalog = reopen(dir.path(), layout).unwrap(),
             Step::Refresh => {
                 let before = catalog.current().id();
                 let report = wait(catalog.refresh_from(&source)).unwrap();
                 let now = source.objects.lock().unwrap().clone();
-                let same = |path: &String| last.get(path).is_some_and(|old| old == &now[path]);
-                let known = |path: &&String| last.contains_key(*path);
-                assert_eq!(report.unchanged as usize, now.keys().filter(|path| same(path)).count());
-                assert_eq!(report.changed as usize, now.keys().filter(known).filter(|path| !same(path)).count());
-                assert_eq!(report.added as usize, now.keys().filter(|path| !known(path)).count());
-                assert_eq!(report.removed as usize, last.keys().filter(|path| !now.contains_key(*path)).count());
+                let mut markers = source.empty_directories.lock().unwrap().clone();
+                markers.sort();
+                markers.dedup();
+                let now = (now.clone(), naive_empty(&markers, &now));
+                let same = |path: &String| last.0.get(path).is_some_and(|old| old == &now.0[path]);
+                let known = |path: &&String| last.0.contains_key(*path);
+                assert_eq!(report.unchanged as usize, now.0.keys().filter(|path| same(path)).count());
+                assert_eq!(report.changed as usize, now.0.keys().filter(known).filter(|path| !same(path)).count());
+                assert_eq!(report.added as usize, now.0.keys().filter(|path| !known(path)).count());
+                assert_eq!(report.removed as usize, last.0.keys().filter(|path| !now.0.contains_key(*path)).count());
                 assert_eq!(catalog.current().id() == before, now == last);
                 if now != last {
-                    promises.sealed.retain(|(id, _)| *id != catalog.current().id());
-                    promises.sealed.push((catalog.current().id(), now.clone()));
+                    promises.sealed.retain(|(id, ..)| *id != catalog.current().id());
+                    promises.sealed.push((catalog.current().id(), now.0.clone(), now.1.clone()));
                 }
                 last = now;
             }

@@ -38,6 +38,7 @@ fn origin() -> Memory {
     source.put_size("README", "mtime:17-3", 3);
     let link = |path: &str| Link { path: path.into(), target: "class0".into(), modified_ns: -5 };
     source.links.lock().unwrap().extend([link("b"), link("a")]);
+    source.put_empty_directories(&["class1/none/", "a-/", "class1/a/b/", "z/"]);
     source
 }
 
@@ -51,11 +52,13 @@ fn what_one_node_tells_is_the_same_snapshot_at_another_and_the_newest_stays() {
             source.put_size("class1/001.jpg", "changed", 9);
             source.remove("class2/002.jpg");
             source.links.lock().unwrap().pop();
+            source.put_empty_directories(&["class1/none/", "new/"]);
             let catalog = build(there.path(), layout, &source).unwrap();
             let newest = catalog.current();
             let told = take(&catalog, old.id(), &pages(&old, bytes), &source).unwrap();
             assert_eq!((told.id(), told.classes(), all(&told)), (old.id(), old.classes(), all(&old)));
             assert_eq!((told.link("a"), told.link("b")), (old.link("a"), old.link("b")));
+            assert!(told.empty_directories().are(&["a-/", "class1/a/b/", "class1/none/", "z/"].map(String::from)));
             assert_eq!((catalog.current().id(), all(&catalog.current())), (newest.id(), all(&newest)));
             // What both have is there once: nothing that is cached is lost.
             assert_eq!(catalog.objects().len(), newest.object_count() + 2);
@@ -102,13 +105,34 @@ fn nonsense_under_its_right_name_is_refused() {
         bytes.extend_from_slice(&[1, 1, b'v', items]);
         bytes
     };
-    let link: &[u8] = &[0, 1, b'l', 1, b't', 0, 0, 0, 0, 0, 0, 0, 0];
+    let link: &[u8] = &[0, 1, 1, b'l', 1, b't', 0, 0, 0, 0, 0, 0, 0, 0];
+    let directory = |path: &str| [&[0, 2, path.len() as u8], path.as_bytes()].concat();
     for (body, is_good) in [
         ([object("a", 1), object("b", 1), link.to_vec()].concat(), true),
         ([object("b", 1), object("a", 1)].concat(), false),
         ([object("a", 1), object("a", 1)].concat(), false),
         ([link.to_vec(), object("a", 1)].concat(), false),
         ([link, link].concat(), false),
+        ([object("a", 1), link.to_vec(), directory("b/"), directory("c/d/")].concat(), true),
+        ([directory("b/"), link.to_vec()].concat(), false),
+        ([directory("b/"), object("c", 1)].concat(), false),
+        ([directory("c/"), directory("b/")].concat(), false),
+        ([directory("b/"), directory("b/")].concat(), false),
+        ([directory("b/"), directory("b/c/")].concat(), false),
+        ([object("b", 1), directory("b/")].concat(), false),
+        ([object("b", 1), directory("b/c/")].concat(), false),
+        ([object("b/c", 1), directory("b/")].concat(), false),
+        (directory("../b/"), false),
+        (directory("b/../"), false),
+        (directory("./"), false),
+        (directory("/b/"), false),
+        (directory("b//"), false),
+        (directory("/"), false),
+        (directory("b"), false),
+        (directory(""), false),
+        (directory("b/")[..4].to_vec(), false),
+        (vec![0, 3, 1, b'b'], false),
+        (vec![0], false),
         (object("a", 2), false),
         (object("a", 1)[..3].to_vec(), false),
         (vec![0xff; 20], false),

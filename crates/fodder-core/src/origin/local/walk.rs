@@ -46,6 +46,8 @@ struct Directory {
     chain: Arc<Chain>,
     /// Whether the path to it goes through a link, which is all that needs to be shown of it.
     linked: bool,
+    /// It is a link that is shown as one.
+    is_shown_link: bool,
 }
 
 impl Directory {
@@ -179,7 +181,7 @@ impl Walk {
         let linked = !prefix.is_empty();
         let prefix = if prefix.is_empty() { prefix } else { prefix + "/" };
         let chain = Arc::new(Chain { id: id(&metadata), depth: 0, above: None });
-        let start = Directory { path: start, prefix, chain, linked };
+        let start = Directory { path: start, prefix, chain, linked, is_shown_link: false };
         self.hold(start.memory_bytes())?;
         self.todo.push(start);
         self.drain()?;
@@ -197,7 +199,7 @@ impl Walk {
     fn alias(&mut self, directory: Directory) -> Result<(), Stop> {
         if self.has_enough_aliases(directory.chain.id) {
             self.release(&directory);
-            return self.repeat(&directory.path);
+            return self.repeat(&directory.path, directory.is_shown_link).map(|_| ());
         }
         *self.aliases.entry(directory.chain.id).or_default() += 1;
         self.todo.push(directory);
@@ -208,10 +210,14 @@ impl Walk {
         self.aliases.get(&id).copied().unwrap_or(0) >= self.config.max_aliases
     }
 
-    /// Lists a link to a directory that was listed often enough.
-    fn repeat(&mut self, path: &FsPath) -> Result<(), Stop> {
+    /// Leaves out what is behind a link to a directory that was listed often enough. False if the link is left out as well: what
+    /// cannot be shown as a link would look like an empty directory.
+    fn repeat(&mut self, path: &FsPath, is_shown_link: bool) -> Result<bool, Stop> {
         self.repeated.add(path);
-        self.empty_directory(path)
+        if is_shown_link {
+            self.empty_directory(path)?;
+        }
+        Ok(is_shown_link)
     }
 
     fn drain(&mut self) -> Result<(), Stop> {
@@ -279,9 +285,10 @@ impl Walk {
         }
         let name = name::escape(&spelling::text(entry.file_name().as_bytes()));
         let name = format!("{}{name}", directory.prefix);
-        if let Some(link) = link.as_ref().filter(|_| !directory.linked) {
-            self.link(directory, &path, link)?;
-        }
+        let is_shown_link = match link.as_ref().filter(|_| !directory.linked) {
+            Some(link) => self.link(directory, &path, link)?,
+            None => false,
+        };
         if metadata.is_file() {
             return self.file(&name, &metadata).map(|()| true);
         }
@@ -290,11 +297,11 @@ impl Walk {
             return Err(exceeded(&limit::too_deep(&self.config, &path.display().to_string())));
         }
         if link.is_some() && self.has_enough_aliases(id(&metadata)) {
-            return self.repeat(&path).map(|()| true);
+            return self.repeat(&path, is_shown_link);
         }
         let chain = Arc::new(Chain { id: id(&metadata), depth, above: Some(Arc::clone(&directory.chain)) });
         let linked = directory.linked || link.is_some();
-        let next = Directory { path, prefix: name + "/", chain, linked };
+        let next = Directory { path, prefix: name + "/", chain, linked, is_shown_link };
         self.hold(next.memory_bytes())?;
         if link.is_some() {
             self.behind_links.push(next)
@@ -335,20 +342,21 @@ impl Walk {
         }
     }
 
-    /// Records a link, if it leads to something below the root.
-    fn link(&mut self, directory: &Directory, path: &FsPath, metadata: &Metadata) -> Result<(), Stop> {
-        let (Ok(target), Some(path)) = (fs::read_link(path), self.spelled(path)) else { return Ok(()) };
-        if link::stays_inside(&self.root, &directory.path, target.as_os_str()) {
+    /// Records a link, if it leads to something below the root. False if it does not.
+    fn link(&mut self, directory: &Directory, path: &FsPath, metadata: &Metadata) -> Result<bool, Stop> {
+        let (Ok(target), Some(path)) = (fs::read_link(path), self.spelled(path)) else { return Ok(false) };
+        let is_inside = link::stays_inside(&self.root, &directory.path, target.as_os_str());
+        if is_inside {
             let target = spelling::text(target.as_os_str().as_bytes()).into_owned();
             let modified_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
             self.hold(size_of::<Link>() + path.len() + target.len())?;
             self.found.links.push(Link { path, target, modified_ns });
         }
-        Ok(())
+        Ok(is_inside)
     }
 
     fn empty_directory(&mut self, path: &FsPath) -> Result<(), Stop> {
-        let Some(path) = self.spelled(path) else { return Ok(()) };
+        let Some(path) = self.spelled(path).map(|path| path + "/") else { return Ok(()) };
         self.hold(size_of::<String>() + path.len())?;
         self.found.empty_directories.push(path);
         Ok(())

@@ -12,6 +12,15 @@ pub(super) struct Elements {
     size: &'static str,
 }
 
+/// What was taken out of a page.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct TakenOut {
+    /// How many entries cannot be read.
+    pub(super) skipped: u64,
+    /// Keys that mark directories: objects without bytes, with a slash at the end.
+    pub(super) markers: Vec<String>,
+}
+
 impl Elements {
     /// The spelling of the listing that a query asks for; None if it asks for none.
     pub(super) fn of(query: &str) -> Option<Self> {
@@ -23,12 +32,12 @@ impl Elements {
         })
     }
 
-    /// The page without the entries that cannot be read, and how many those were. Markers of directories (no bytes, a
-    /// slash at the end) are taken out and not counted.
-    pub(super) fn readable(&self, page: Bytes) -> (Bytes, u64) {
-        let Ok(text) = std::str::from_utf8(&page) else { return (page, 0) };
+    /// The page without the entries that cannot be read, and what was taken out.
+    pub(super) fn readable(&self, page: Bytes) -> (Bytes, TakenOut) {
+        let mut taken_out = TakenOut::default();
+        let Ok(text) = std::str::from_utf8(&page) else { return (page, taken_out) };
         let (open, close) = (format!("<{}>", self.entry), format!("</{}>", self.entry));
-        let (mut kept, mut rest, mut skipped, mut removed) = (String::new(), text, 0, false);
+        let (mut kept, mut rest, mut removed) = (String::new(), text, false);
         while let Some(start) = rest.find(&open) {
             let Some(end) = rest[start..].find(&close).map(|end| start + end + close.len()) else { break };
             let entry = &rest[start..end];
@@ -38,18 +47,25 @@ impl Elements {
             } else {
                 kept.push_str(&rest[..start]);
                 removed = true;
-                let marker = key.is_some_and(|key| key.ends_with('/'))
-                    && self::text(entry, self.size).is_some_and(|size| size.trim() == "0");
-                skipped += u64::from(!marker);
+                let is_empty = self::text(entry, self.size).is_some_and(|size| size.trim() == "0");
+                match key.filter(|key| is_empty && is_marker(key)) {
+                    Some(key) => taken_out.markers.push(key),
+                    None => taken_out.skipped += 1,
+                }
             }
             rest = &rest[end..];
         }
         if !removed {
-            return (page, 0);
+            return (page, taken_out);
         }
         kept.push_str(rest);
-        (kept.into(), skipped)
+        (kept.into(), taken_out)
     }
+}
+
+/// Whether a key, of an object without bytes, marks a directory.
+fn is_marker(key: &str) -> bool {
+    key.strip_suffix('/').is_some_and(|directory| name::path(directory).is_some())
 }
 
 /// The text of the first element of a name, with its entities replaced; None if there is none.
@@ -100,10 +116,11 @@ mod tests {
         for key in ["../a", "a//b", "a&#10;b", "a\u{1}", "/a", "a/", ".", "&bad;"] {
             all.insert(1, entry(key, 5));
         }
-        all.push(entry("dir/", 0));
+        all.extend(["dir/", "a//", "/", "b&amp;c/d/"].map(|key| entry(key, 0)));
         let elements = Elements::of("prefix=a&list-type=2").unwrap();
-        assert_eq!(elements.readable(page(&all)), (page(&good), 8));
-        assert_eq!(elements.readable(page(&good)), (page(&good), 0));
+        let taken_out = TakenOut { skipped: 10, markers: vec!["dir/".into(), "b&c/d/".into()] };
+        assert_eq!(elements.readable(page(&all)), (page(&good), taken_out));
+        assert_eq!(elements.readable(page(&good)), (page(&good), TakenOut::default()));
         assert!(Elements::of("prefix=list").is_none());
     }
 }
