@@ -26,8 +26,9 @@ fn walk(snapshot: &Snapshot, directory: &str, page: usize, by_name: bool) -> Opt
         let entries = snapshot.children(directory, from, page)?;
         let Some(last) = entries.last() else { return Some(all) };
         let slash = if last.child == Child::Directory { "/" } else { "" };
+        let before = at.map_or(0, |(rank, _)| rank);
+        assert!(last.next > before, "the listing goes on behind what it has listed");
         at = Some((last.next, format!("{}{slash}", last.name)));
-        assert!(last.next > 0);
         all.extend(entries);
     }
 }
