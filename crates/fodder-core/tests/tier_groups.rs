@@ -234,7 +234,9 @@ fn readers_of_small_objects_never_see_a_wrong_byte_while_others_evict_refill_and
                         match random.random_range(0..5) {
                             // More leave than come now and then, so that cells are moved.
                             0..2 => drop(shelf.evict_object(ObjectSlot(slot))),
-                            2 if slot < 20 => (0..100).for_each(|at| drop(shelf.evict_object(ObjectSlot(slot + 4 * at)))),
+                            2 if slot < 20 => {
+                                (0..100).for_each(|at| drop(shelf.evict_object(ObjectSlot(slot + 4 * at))))
+                            }
                             _ => drop(world.fill(&shelf, world.first(slot))),
                         }
                     }

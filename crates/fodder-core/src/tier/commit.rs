@@ -112,14 +112,17 @@ impl Queue {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let waiting = self.waiting.lock();
-        waiting.notes.capacity() * size_of::<Record>() + waiting.pieces.capacity() * size_of::<(Arc<Shelf>, Written)>()
+        waiting.notes.capacity() * size_of::<Record>()
+            + waiting.pieces.capacity() * size_of::<(Arc<Shelf>, Written)>()
             + waiting.left.capacity() * size_of::<(Arc<Shelf>, LeftCell)>()
     }
 }
 
 impl Waiting {
     fn full(&self) -> bool {
-        self.bytes >= GROUP_BYTES || self.pieces.len() >= GROUP_RECORDS || self.notes.len().max(self.left.len()) >= GROUP_RECORDS
+        self.bytes >= GROUP_BYTES
+            || self.pieces.len() >= GROUP_RECORDS
+            || self.notes.len().max(self.left.len()) >= GROUP_RECORDS
     }
 }
 

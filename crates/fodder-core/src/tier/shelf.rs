@@ -25,15 +25,7 @@ pub use verify::Checked;
 pub use view::{Shown, View};
 pub(super) use write::Written;
 
-use super::{
-    ObjectTable,
-    core::Core,
-    files::Kept,
-    log::Record,
-    slab::Slab,
-    group::Groups,
-    state::State,
-};
+use super::{ObjectTable, core::Core, files::Kept, group::Groups, log::Record, slab::Slab, state::State};
 use crate::id::{FileKey, ObjectSlot, PieceId};
 use arc_swap::ArcSwap;
 use gate::Gate;
@@ -161,7 +153,13 @@ impl Shelf {
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         let gates: usize = self.gates.iter().map(|gate| gate.lock().memory_bytes()).sum();
-        self.states.memory_bytes() + self.crcs.memory_bytes() + self.flags.memory_bytes() + self.cells.memory_bytes() + self.groups.memory_bytes() + gates + 8 * EPOCHS
+        self.states.memory_bytes()
+            + self.crcs.memory_bytes()
+            + self.flags.memory_bytes()
+            + self.cells.memory_bytes()
+            + self.groups.memory_bytes()
+            + gates
+            + 8 * EPOCHS
     }
 
     pub(super) fn id(&self) -> u16 {

@@ -17,6 +17,7 @@ mod ratios;
 mod readahead;
 mod removal;
 mod share;
+mod small;
 mod start;
 mod warm;
 mod world;

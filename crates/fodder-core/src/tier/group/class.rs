@@ -7,8 +7,8 @@ pub(in crate::tier) const CLASSES: usize = CELL_BYTES.len();
 
 /// Four sizes to each doubling, so that at most a fifth of a cell is unused, and one for objects of exactly 4 KiB.
 const CELL_BYTES: [u16; 29] = [
-    32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792,
-    2048, 2560, 3072, 3584, 4112,
+    32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536,
+    1792, 2048, 2560, 3072, 3584, 4112,
 ];
 
 /// A size of cells, by its place among them.

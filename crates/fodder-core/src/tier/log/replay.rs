@@ -1,6 +1,9 @@
 //! What the index log says after a start: for every dataset the files with their durable pieces.
 
-use super::{GROUP_HEADER, LONGEST_GROUP, Record, array, group_crc, record::{CELL_RECORD, Run}};
+use super::{
+    GROUP_HEADER, LONGEST_GROUP, Record, array, group_crc,
+    record::{CELL_RECORD, Run},
+};
 use crate::id::FileKey;
 use rustc_hash::FxHashMap;
 use std::{
@@ -152,7 +155,8 @@ impl Replay {
             }
             Record::Pieces { .. } => return None,
             Record::Cell { dataset, key, size, cell, crc } => {
-                let found = Found { size: u64::from(size), pieces: Pieces::Cell(cell, crc), claimed: AtomicBool::new(false) };
+                let found =
+                    Found { size: u64::from(size), pieces: Pieces::Cell(cell, crc), claimed: AtomicBool::new(false) };
                 self.files(dataset, most)?.insert(number(key), found);
             }
             Record::DropPiece { dataset, key, index } => {

@@ -197,7 +197,11 @@ impl Shelf {
     /// would leave holes that look like bytes. With the length held exclusively, and no gate.
     fn drop_group(&self, class: SizeClass) {
         let slots = self.groups.of(class).cells.lock().slots();
-        tracing::warn!(dataset = self.name, objects = slots.len(), "a group file was changed by another program: dropping it");
+        tracing::warn!(
+            dataset = self.name,
+            objects = slots.len(),
+            "a group file was changed by another program: dropping it"
+        );
         for object in slots.into_iter().filter_map(|slot| self.object(slot)) {
             let gone = self.drop_object(&mut self.gate(object.slot), object);
             self.lost.lock().extend(gone);
