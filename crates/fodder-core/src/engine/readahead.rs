@@ -140,8 +140,10 @@ impl Dataset {
         }
         let reader = ReaderId { object: object.0, handle };
         let access = Access { reader, range: range.clone(), object_bytes: self.objects.load().size(object), waits };
-        // What is warm must not wait for others; a look that is missed does no harm.
-        let machine = if waits { Some(self.lookahead.machine.lock()) } else { self.lookahead.machine.try_lock() };
+        // A cached read does not wait for other threads, and may be missed. The end of an object is always noticed: it decides
+        // whether the next object is brought in.
+        let must_notice = waits || range.end >= access.object_bytes;
+        let machine = if must_notice { Some(self.lookahead.machine.lock()) } else { self.lookahead.machine.try_lock() };
         let Some(mut machine) = machine else { return Pattern::Start };
         let advice = machine.read(&access);
         drop(machine);

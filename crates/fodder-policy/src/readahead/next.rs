@@ -30,7 +30,9 @@ impl Expected {
             if next.reader.is_some() {
                 return 0..0;
             }
-            (next.from, next.from_unseen) = (from, false);
+            // Reads of the same reader may be reported after the news that it is not seen any more: they ran in other threads.
+            next.from_unseen &= next.from == from;
+            next.from = from;
             if head.proposed <= next.head.proposed {
                 return 0..0;
             }

@@ -335,6 +335,28 @@ fn who_has_not_come_to_the_end_of_an_object_is_not_given_all_of_the_next() {
 }
 
 #[test]
+fn reads_that_are_reported_after_the_file_was_leased_do_not_end_readahead() {
+    let mut machine = machine();
+    let reader = ReaderId { object: 0, handle: 1 };
+    let read = |machine: &mut Readahead, n| {
+        let access = Access { reader, range: n * MIB..(n + 1) * MIB, object_bytes: 100 * MIB, waits: true };
+        let beyond_bytes = machine.read(&access).beyond_bytes;
+        machine.expect(reader, 1, beyond_bytes, 100 * MIB);
+    };
+    (0..70).for_each(|n| read(&mut machine, n));
+    // From here on the reader has the file itself, but some of its reads are still under way in other threads.
+    machine.all_given(0);
+    (70..75).for_each(|n| read(&mut machine, n));
+    assert!(machine.open_all(1, 100 * MIB).is_some(), "it goes on to the next object");
+    let other = ReaderId { object: 0, handle: 2 };
+    let access = Access { reader: other, range: 0..MIB, object_bytes: 100 * MIB, waits: true };
+    machine.all_late(1);
+    machine.read(&access);
+    machine.expect(other, 1, 0, 100 * MIB);
+    assert_eq!(machine.open_all(1, 100 * MIB), None, "another reader is seen, and is at the beginning");
+}
+
+#[test]
 fn who_waited_in_vain_for_all_of_an_object_reads_it_like_any_other() {
     let mut machine = machine();
     read_object(&mut machine, 0);
