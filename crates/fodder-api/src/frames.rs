@@ -25,7 +25,7 @@
 //!  10 LOOKUP   16 path utf-8                                                                   -> ENTRIES (one)
 //!  11 LIST     16 snapshot [16] (zero: the newest)  32 rank u32  36 count u32  40 bytes of the path u32
 //!              44 path utf-8  .. behind utf-8                                                  -> ENTRIES
-//!  12 LEASE_OBJECT  16 object                                                                  -> LEASE
+//!  12 LEASE_OBJECT  16 object  36 (from version 10 on, or absent) 1: ignore what is on its way u8  -> LEASE
 //!  13 DESCRIBE 16 object                                                                       -> OBJECT
 //!  14 TOUCH    16 objects ... (at most 4,096)                                                  no reply
 //!  15 GIVE     16 offset u64  24 length u64  32 key [16]  48 flags u8 (1: only what is held, 2: in the owner's place, 4: only what
@@ -34,7 +34,7 @@
 //!  17 PROVE    16 proof [32]                                                                   -> DONE
 //!  18 TAKE     as GIVE                                                                         -> COMING ..., DONE
 //!  19 TELL     16 a PeerMessage of peer.proto                                                  -> COMING ..., TOLD
-//!  20 VIEW     16 offset u64  24 length u64  32 reader u64  40 object                           -> VIEW
+//!  20 VIEW     16 offset u64  24 length u64  32 reader u64  40 object  60 as 36 of LEASE_OBJECT    -> VIEW
 //!  21 VIEWED                                                                                   -> DONE
 //!  22 OPEN_OBJECT  16 reader u64  24 object                                                    -> LEASE, or ITEM ...
 //!  23 RENEW    16 check u8  17 objects ... (at most 64), with a descriptor for each           -> RENEWED
@@ -88,7 +88,9 @@
 //! listing goes on in the newest behind the name `behind` (a directory's has a slash at its end), and the answer says so.
 //! Requests that name an object are answered for exactly that version, or with `Stale`. A LEASE_OBJECT is answered with a
 //! file only if all of the object is in one tier, else with `Full`: it fetches nothing. It counts as a hit; files that
-//! the client has already and opens again are told with TOUCH, late and not all if there are too many.
+//! the client has already and opens again are told with TOUCH, late and not all if there are too many. The node waits a moment
+//! for bytes that are on their way, unless the client asks it not to: such a request never waits for the origin, only for the
+//! node's disk. The same holds for VIEW.
 //!
 //! An OPEN_OBJECT (from version 6 on, over the Unix socket) asks for both at once: it is answered as a LEASE_OBJECT if all of
 //! the object is in one tier and a file can be had of it, else as a READ of the whole object.
@@ -118,9 +120,9 @@ mod socket;
 pub use batch::{Batch, BatchItem, Room};
 pub use client::{Entries, FrameClient, Opened};
 pub use codec::{
-    BadFrame, BatchHead, EntriesHead, Entry, Flags, Give, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead, LinkInfo,
-    MetHead, ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, PartHead, RenewStatus, Renewed, ReplyHead,
-    Request, RequestHead, RunningChecksum, TargetRef, checksum,
+    Arriving, BadFrame, BatchHead, EntriesHead, Entry, Flags, Give, Hello, HelloReply, Ids, ItemHead, Kind, LeaseHead,
+    LinkInfo, MetHead, ObjectHead, ObjectId, ObjectIds, ObjectInfo, OpenedHead, PartHead, RenewStatus, Renewed,
+    ReplyHead, Request, RequestHead, RunningChecksum, TargetRef, checksum,
 };
 pub use lease::{Lease, LeaseCache, LeaseStatus, Leased};
 pub use socket::{Socket, ask_on_signal};
@@ -129,7 +131,7 @@ pub use socket::{Socket, ask_on_signal};
 pub const MAGIC: [u8; 4] = *b"FODR";
 
 /// The versions this code speaks, oldest and newest.
-pub const VERSIONS: (u16, u16) = (2, 9);
+pub const VERSIONS: (u16, u16) = (2, 10);
 
 /// The first version in which nodes give each other bytes.
 pub const GIVES_SINCE: u16 = 4;
@@ -151,6 +153,9 @@ pub const OPENS_SINCE: u16 = 6;
 
 /// The first version in which clients report the leases that they hold.
 pub const RENEWS_SINCE: u16 = 9;
+
+/// The first version in which clients may ask not to wait for bytes that are on their way.
+pub const IGNORES_ARRIVING_SINCE: u16 = 10;
 
 /// The first version that tells which entries of a directory are symbolic links.
 pub const LINKS_SINCE: u16 = 3;

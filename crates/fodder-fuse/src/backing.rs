@@ -13,7 +13,7 @@ use std::{
     os::unix::fs::MetadataExt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -53,6 +53,8 @@ pub(crate) struct Backing {
     /// The kernel's number for it, once somebody wanted one; None if the kernel refused.
     id: OnceLock<Option<u32>>,
     registrar: Arc<dyn Registrar>,
+    /// The node answered, and did not verify the file.
+    is_refused: AtomicBool,
     /// When it was last opened, by the pool's clock.
     used_s: AtomicU64,
     /// What it takes of the memory for objects that the cache does not keep.
@@ -87,9 +89,18 @@ impl Backing {
         }
     }
 
-    /// Whether its bytes are known to be right.
+    /// Whether its bytes are known to be right. A file that the node refuses to verify is treated as evicted: it must not be
+    /// opened again.
     pub(crate) fn status(&self) -> LeaseStatus {
-        self.lease().map_or(LeaseStatus::Verified, |lease| lease.status())
+        match self.lease().map_or(LeaseStatus::Verified, |lease| lease.status()) {
+            LeaseStatus::Unverified if self.is_refused.load(Ordering::Relaxed) => LeaseStatus::Evicted,
+            status => status,
+        }
+    }
+
+    /// The node answered, and did not verify the file.
+    pub(crate) fn refuse(&self) {
+        self.is_refused.store(true, Ordering::Relaxed);
     }
 
     fn is_unlinked(&self) -> bool {
@@ -218,7 +229,14 @@ impl Pool {
 
     fn backing(&self, content: Content, room: Option<Room>) -> Backing {
         let (registrar, now_s) = (Arc::clone(&self.registrar), self.clock_s.load(Ordering::Relaxed));
-        Backing { content, id: OnceLock::new(), registrar, used_s: AtomicU64::new(now_s), _room: room }
+        Backing {
+            content,
+            id: OnceLock::new(),
+            registrar,
+            is_refused: AtomicBool::new(false),
+            used_s: AtomicU64::new(now_s),
+            _room: room,
+        }
     }
 }
 

@@ -139,7 +139,7 @@ impl<N: Node> Handler<N> {
             return self.pools.fetch.run(move || opened(reply, fs.open(ino)));
         }
         // All threads may wait for the origin. A cached file is opened without them; for others this costs one more request.
-        self.pools.metadata.run(move || match fs.open_cached(ino) {
+        self.pools.lease.run(move || match fs.open_cached(ino) {
             Some(done) => opened(reply, done),
             None => pools.fetch.run(move || opened(reply, fs.open(ino))),
         });
@@ -183,7 +183,7 @@ impl<N: Node> Handler<N> {
             });
         }
         // A file that was never opened may be cached all the same. As for an open, that is found out without the busy threads.
-        self.pools.metadata.run(move || {
+        self.pools.lease.run(move || {
             let leased = fs.lease(file.ino);
             let pool = if leased { &pools.file } else { &pools.fetch };
             pool.run(move || read(&fs, file, offset, size, reply));

@@ -10,7 +10,7 @@ pub use remote::Revive;
 use crate::backing::Content;
 use fodder_api::{
     Result, Source,
-    frames::{Lease, ObjectId, ObjectInfo},
+    frames::{Arriving, Lease, ObjectId, ObjectInfo},
 };
 use std::sync::Arc;
 
@@ -99,11 +99,12 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn lookup(&self, path: &str) -> Result<Entry>;
     /// A page of a directory.
     fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page>;
-    /// The file of an object that is whole in the cache; None if it is not. Fetches nothing.
-    fn lease(&self, object: ObjectId) -> Result<Option<Content>>;
+    /// The file of an object that is whole in the cache; None if it is not. Fetches nothing. The node may read the file to verify
+    /// it.
+    fn lease(&self, object: ObjectId, arriving: Arriving) -> Result<Option<Content>>;
     /// The same for a small object of so many bytes; if there is no file, None, and `take` is given all its bytes.
     fn open(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<Option<Content>> {
-        let file = self.lease(object)?;
+        let file = self.lease(object, Arriving::Await)?;
         if file.is_none() {
             self.read(object, part, take)?;
         }
@@ -111,8 +112,8 @@ pub(crate) trait Node: Send + Sync + 'static {
     }
     /// Gives `take` the bytes of a part, all at once.
     fn read(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<()>;
-    /// Fills a buffer with a part from the cache, if all of it is there or on its way there: whether it was. Fetches nothing.
-    fn read_shown(&self, object: ObjectId, part: Part, buffer: &mut [u8]) -> Result<bool>;
+    /// Fills a buffer with a part from the cache, if all of it is there: whether it was. Fetches nothing.
+    fn read_shown(&self, object: ObjectId, part: Part, arriving: Arriving, buffer: &mut [u8]) -> Result<bool>;
     /// What is known of an object.
     fn describe(&self, object: ObjectId) -> Result<Description>;
     /// The newest snapshot, without waiting for a node that is away.

@@ -7,7 +7,7 @@ use crate::{
 };
 use fodder_api::{
     Error, Result, Source,
-    frames::{ObjectId, ObjectInfo},
+    frames::{Arriving, ObjectId, ObjectInfo},
 };
 use parking_lot::Mutex;
 use std::{
@@ -179,7 +179,7 @@ impl Node for Memory {
         Ok(Page { snapshot: [number as u8; 16], entries, end })
     }
 
-    fn lease(&self, object: ObjectId) -> Result<Option<Content>> {
+    fn lease(&self, object: ObjectId, _: Arriving) -> Result<Option<Content>> {
         let bytes = self.bytes(object)?;
         if !self.whole.lock().contains(&object.key) {
             return Ok(None);
@@ -197,7 +197,7 @@ impl Node for Memory {
         Ok(())
     }
 
-    fn read_shown(&self, object: ObjectId, part: Part, buffer: &mut [u8]) -> Result<bool> {
+    fn read_shown(&self, object: ObjectId, part: Part, _: Arriving, buffer: &mut [u8]) -> Result<bool> {
         let bytes = self.bytes(object)?;
         buffer.copy_from_slice(&bytes[part.offset as usize..(part.offset + part.length) as usize]);
         Ok(true)

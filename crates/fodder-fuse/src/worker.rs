@@ -17,11 +17,14 @@ use std::{
 /// Threads for requests that the node answers from its catalog and its index.
 const METADATA_THREADS: usize = 16;
 
+/// Threads for leases of cached files: the node reads a file that it has not verified since its start, which waits for its disk.
+const LEASE_THREADS: usize = 16;
+
 /// Threads for reads of leased cache files, which wait for a local disk.
 const FILE_THREADS: usize = 32;
 
 /// Threads for requests that may wait for an origin: as many as concurrent requests to one are useful.
-const FETCH_THREADS: usize = 64;
+pub(crate) const FETCH_THREADS: usize = 64;
 
 /// Threads for reading ahead, for which no program waits longer than a second.
 const READAHEAD_THREADS: usize = 16;
@@ -61,8 +64,10 @@ pub(crate) fn arrived() -> Instant {
 /// One pool for each resource that requests wait for, so that none of them can use up the threads of another.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    /// Answered by the node from memory: lookups, listings, attributes, leases of cached files.
+    /// Answered by the node from memory: lookups, listings, attributes.
     pub(crate) metadata: Workers,
+    /// Answered by the node's disk at most: leases of cached files, and their verification.
+    pub(crate) lease: Workers,
     /// Answered from leased cache files.
     pub(crate) file: Workers,
     /// May wait for the origin: opens of files that are not cached, reads of files that are not leased.
@@ -75,6 +80,7 @@ impl Default for Pools {
     fn default() -> Self {
         Self {
             metadata: Workers::new("fuse-meta", METADATA_THREADS),
+            lease: Workers::new("fuse-lease", LEASE_THREADS),
             file: Workers::new("fuse-file", FILE_THREADS),
             fetch: Workers::new("fuse-fetch", FETCH_THREADS),
             readahead: Workers::new("fuse-ahead", READAHEAD_THREADS),

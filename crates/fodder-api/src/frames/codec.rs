@@ -10,7 +10,7 @@ pub use {
     give::{Give, MetHead, PartHead, RunningChecksum, checksum},
     object::{EntriesHead, Entry, LinkInfo, ObjectId, ObjectInfo},
     reply::{BatchHead, Flags, ItemHead, Kind, LeaseHead, ObjectHead, OpenedHead, RenewStatus, Renewed, ReplyHead},
-    request::{Ids, ObjectIds, Request, RequestHead, TargetRef},
+    request::{Arriving, Ids, ObjectIds, Request, RequestHead, TargetRef},
 };
 
 use super::{MAGIC, VERSIONS};

@@ -111,6 +111,20 @@ impl Lease {
         Self { file, size, registration: Mutex::new(registration) }
     }
 
+    /// A lease of no connection, which is therefore not verified. For tests.
+    #[doc(hidden)]
+    pub fn detached(file: File, size: u64) -> Self {
+        let returns = Returns::default();
+        returns.end();
+        Self::new(file, size, 0, returns)
+    }
+
+    /// What the node would have answered. For tests.
+    #[doc(hidden)]
+    pub fn answered(&self, status: LeaseStatus) {
+        self.register(0, Returns::default(), status);
+    }
+
     /// The lease is another connection's from now on; number 0 if the node does not count it.
     pub(super) fn register(&self, number: u64, returns: Returns, status: LeaseStatus) {
         *self.registration() = Registration { number, returns, status };

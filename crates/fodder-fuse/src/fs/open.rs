@@ -12,7 +12,10 @@ use crate::{
     mode::{Mode, Policy},
     node::{Node, Part, SMALL_BYTES},
 };
-use fodder_api::{Error as NodeError, frames::ObjectInfo};
+use fodder_api::{
+    Error as NodeError,
+    frames::{Arriving, ObjectInfo},
+};
 use parking_lot::Mutex;
 use rustix::io::ReadWriteFlags;
 use std::{
@@ -122,7 +125,8 @@ impl<N: Node> FileSystem<N> {
         self.open_as(ino, object, whole)
     }
 
-    /// Opens a file if it is whole in the node's cache; None if it is not. Waits for the node, which waits up to half a second for bytes on their way.
+    /// Opens a file without the origin: one that is whole in the node's cache, and one that is too large to be fetched by an open;
+    /// None for others. Waits for the node, which may read the file to verify it.
     pub(crate) fn open_cached(&self, ino: u64) -> Option<Result<Opened>> {
         if let Some(opened) = self.try_open(ino) {
             return Some(opened);
@@ -131,8 +135,13 @@ impl<N: Node> FileSystem<N> {
             Ok(object) => object,
             Err(errno) => return Some(Err(errno)),
         };
-        match self.node.lease(object.id) {
+        self.verify(ino, object);
+        if let Some(opened) = self.open_kept(ino, true) {
+            return Some(opened);
+        }
+        match self.node.lease(object.id, Arriving::Ignore) {
             Ok(Some(content)) => Some(self.open_as(ino, object, Some(self.pool.put(ino, content)))),
+            Ok(None) if object.size > self.settings.whole_bytes => Some(self.open_as(ino, object, None)),
             Ok(None) => None,
             Err(error) => Some(Err(told(&error, "open"))),
         }
@@ -157,7 +166,7 @@ impl<N: Node> FileSystem<N> {
         // Of a small object the file or the bytes are asked for at once.
         let early = if object.size < SMALL_BYTES { room() } else { None };
         let at_once = early.is_some();
-        if !at_once && let Some(content) = self.node.lease(object.id).map_err(failed)? {
+        if !at_once && let Some(content) = self.node.lease(object.id, Arriving::Await).map_err(failed)? {
             return Ok(Some(self.pool.put(ino, content)));
         }
         let Some(room) = early.or_else(room) else { return Ok(None) };
@@ -240,12 +249,12 @@ impl<N: Node> FileSystem<N> {
         (kept, errands.collect())
     }
 
-    /// Reads ahead what is in the cache, or on its way there. May wait, but fetches nothing.
+    /// Reads ahead what is in the cache, or on its way there. May wait, also for the origin, but fetches nothing.
     pub(crate) fn bring(&self, errand: Errand) {
         let Errand { file, open, mut claim } = errand;
         let Range { start, end } = claim.range;
         let part = Part { offset: start, length: end - start, reader: self.reader(file.handle, file.paged) };
-        if self.node.read_shown(open.object.id, part, claim.room()).is_ok_and(|read| read) {
+        if self.node.read_shown(open.object.id, part, Arriving::Await, claim.room()).is_ok_and(|read| read) {
             claim.came();
             self.look_again(file.ino, &open.object, &open);
         }
@@ -284,7 +293,7 @@ impl<N: Node> FileSystem<N> {
         }
         // What is not open is asked for before, and else behind the answer: an object that was just filled takes a while to be
         // safe on disk, and nobody should wait for that.
-        let never_opened = || if open.is_none() { self.leased(file.ino, &object) } else { None };
+        let never_opened = || if open.is_none() { self.leased(file.ino, &object, Arriving::Await) } else { None };
         if let Some(whole) = whole.or_else(never_opened) {
             let mut buffer = vec![0; length as usize];
             let read = whole.file().read_exact_at(&mut buffer, offset);
@@ -323,7 +332,7 @@ impl<N: Node> FileSystem<N> {
     /// Asks now and then whether an object that was not whole when it was opened is by now.
     fn look_again(&self, ino: u64, object: &ObjectInfo, open: &Handle) {
         if open.asked.fetch_add(1, Ordering::Relaxed) % ASK_AGAIN == ASK_AGAIN - 1
-            && let Some(whole) = self.leased(ino, object)
+            && let Some(whole) = self.leased(ino, object, Arriving::Ignore)
         {
             *open.whole.lock() = Some(whole);
             // From now on nobody looks there.
@@ -332,8 +341,8 @@ impl<N: Node> FileSystem<N> {
     }
 
     /// The node's file of an object, if it is whole there.
-    fn leased(&self, ino: u64, object: &ObjectInfo) -> Option<Arc<Backing>> {
-        let leased = self.node.lease(object.id).ok()??;
+    fn leased(&self, ino: u64, object: &ObjectInfo, arriving: Arriving) -> Option<Arc<Backing>> {
+        let leased = self.node.lease(object.id, arriving).ok()??;
         Some(self.pool.put(ino, leased))
     }
 
@@ -344,7 +353,8 @@ impl<N: Node> FileSystem<N> {
         let length = u64::from(length).min(object.size.saturating_sub(offset));
         let part = Part { offset, length, reader: self.reader(file.handle, file.paged) };
         let mut buffer = vec![0; length as usize];
-        let read = length > 0 && self.node.read_shown(object.id, part, &mut buffer).is_ok_and(|read| read);
+        let read =
+            length > 0 && self.node.read_shown(object.id, part, Arriving::Ignore, &mut buffer).is_ok_and(|read| read);
         read.then_some(buffer)
     }
 
@@ -353,9 +363,10 @@ impl<N: Node> FileSystem<N> {
         self.reading(file).is_ok_and(|reading| reading.whole.is_some())
     }
 
-    /// Asks for the cache file of a file that was never opened: whether there is one. Fetches nothing.
+    /// Asks for the cache file of a file that was never opened: whether there is one. Waits for the node, which may read the
+    /// file to verify it, but not for the origin.
     pub(crate) fn lease(&self, ino: u64) -> bool {
-        self.object(ino).is_ok_and(|object| self.leased(ino, &object).is_some())
+        self.object(ino).is_ok_and(|object| self.leased(ino, &object, Arriving::Ignore).is_some())
     }
 
     /// What a read is of, and where its bytes are.

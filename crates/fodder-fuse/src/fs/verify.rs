@@ -38,6 +38,9 @@ impl<N: Node> FileSystem<N> {
                 && let Err(error) = self.node.verify_lease(object.id, lease)
             {
                 tracing::debug!(%error, "a leased file cannot be verified now");
+                if !self.node.is_away() {
+                    backing.refuse();
+                }
             }
             if matches!(backing.status(), LeaseStatus::Evicted | LeaseStatus::Corrupt) {
                 self.drop_invalid(object.id);

@@ -6,7 +6,7 @@ use super::{
 use crate::{backing::Content, worker};
 use fodder_api::{
     Address, Error, Result, Timeouts,
-    frames::{Batch, Entries, FrameClient, Lease, Leased, LinkInfo, ObjectId},
+    frames::{Arriving, Batch, Entries, FrameClient, Lease, Leased, LinkInfo, ObjectId},
 };
 use parking_lot::Mutex;
 use std::{
@@ -127,7 +127,7 @@ impl Link {
             return Ok(false);
         }
         self.shown.resize(length as usize, 0);
-        self.client.read_shown(self.handle, object, offset, reader, &mut self.shown)
+        self.client.read_shown(self.handle, object, (offset, Arriving::Await), reader, &mut self.shown)
     }
 
     /// Reads a part, from the cache file or as the node gives it.
@@ -300,8 +300,8 @@ impl Node for Remote {
         self.ask(self.patience, list).map(|entries| page(&entries))
     }
 
-    fn lease(&self, object: ObjectId) -> Result<Option<Content>> {
-        match self.ask(self.patience, |link| link.client.lease_object(link.handle, object)) {
+    fn lease(&self, object: ObjectId, arriving: Arriving) -> Result<Option<Content>> {
+        match self.ask(self.patience, |link| link.client.lease_object_as(link.handle, object, arriving)) {
             Ok(leased) => Ok(Some(self.leased(object, leased))),
             Err(Error::Full(_)) => Ok(None),
             Err(error) => Err(error),
@@ -330,11 +330,11 @@ impl Node for Remote {
         self.ask(self.patience, |link| link.read(object, part, take))
     }
 
-    fn read_shown(&self, object: ObjectId, part: Part, buffer: &mut [u8]) -> Result<bool> {
+    fn read_shown(&self, object: ObjectId, part: Part, arriving: Arriving, buffer: &mut [u8]) -> Result<bool> {
         let Part { offset, reader, .. } = part;
         self.ask(Duration::ZERO, |link| {
             let can = link.client.shows_files();
-            Ok(can && link.client.read_shown(link.handle, object, offset, reader, buffer)?)
+            Ok(can && link.client.read_shown(link.handle, object, (offset, arriving), reader, buffer)?)
         })
     }
 

@@ -139,6 +139,7 @@ impl Connection {
             let mut body = std::mem::take(&mut self.body);
             let outcome = self.one(head, &mut body);
             self.body = body;
+            self.inbox.close_files();
             outcome?;
             self.output.flush(&mut self.socket)?;
             if self.door.draining.load(Ordering::SeqCst) {
@@ -250,19 +251,21 @@ impl Connection {
             Request::List { path, snapshot, rank, behind, count } => self.opened(&head).and_then(|open| {
                 self.list(head.request, &open.0, path, (snapshot.map(SnapshotId), rank, behind), count)
             }),
-            Request::LeaseObject { object } => self.opened(&head).and_then(|open| {
+            Request::LeaseObject { object, arriving } => self.opened(&head).and_then(|open| {
                 let place = Place::of_object(&open.0, object);
-                self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Nothing)
+                self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Nothing(arriving))
             }),
             Request::OpenObject { object, reader } => self.opened(&head).and_then(|(dataset, _)| {
                 let place = Place::of_object(&dataset, object)?;
                 self.open_object(head.request, dataset, place, reader)
             }),
-            Request::View { object, offset, length, reader } => self.opened(&head).and_then(|(dataset, _)| {
-                let place = Place::of_object(&dataset, object)?;
-                let range = place.cut(offset, length)?;
-                self.view(head.request, dataset, &place, range, reader)
-            }),
+            Request::View { object, offset, length, reader, arriving } => {
+                self.opened(&head).and_then(|(dataset, _)| {
+                    let place = Place::of_object(&dataset, object)?;
+                    let range = place.cut(offset, length)?;
+                    self.view(head.request, dataset, &place, range, (reader, arriving))
+                })
+            }
             Request::Viewed => self.viewed(head.request),
             Request::Renew { objects, check } => {
                 self.opened(&head).and_then(|open| self.renew(head.request, &open.0, objects, check))

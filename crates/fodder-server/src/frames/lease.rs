@@ -5,7 +5,7 @@ use super::{
     output::text_of,
 };
 use crate::{place::Place, wire};
-use fodder_api::frames::{Flags, Kind, LeaseHead, NO_ITEM, ReplyHead};
+use fodder_api::frames::{Arriving, Flags, Kind, LeaseHead, NO_ITEM, ReplyHead};
 use fodder_core::{
     Dataset, Error, Result,
     engine::Source,
@@ -43,8 +43,8 @@ type Fetched = HashMap<ObjectSlot, Result<(Source, Arc<Lease>)>>;
 pub(super) enum Fetch {
     /// Fetches what is missing.
     Missing,
-    /// Refuses the lease.
-    Nothing,
+    /// Refuses the lease, for bytes that are on their way after a moment or at once.
+    Nothing(Arriving),
     /// Refuses the lease, and does not count a hit: the client reports its reads.
     Cached,
 }
@@ -128,7 +128,7 @@ impl Connection {
     ) -> Result<Result<(), End>> {
         self.can_lease()?;
         let places = vec![(NO_ITEM, Ok(place.clone()))];
-        let fetched = match self.fetch(&dataset, &places, Fetch::Nothing) {
+        let fetched = match self.fetch(&dataset, &places, Fetch::Nothing(Arriving::Await)) {
             Ok(fetched) => fetched,
             Err(end) => return Ok(Err(end)),
         };
@@ -164,7 +164,15 @@ impl Connection {
                 Fetch::Missing => dataset.try_lease(object),
                 Fetch::Cached => dataset.try_lease_uncounted(object),
                 // That is how a mount opens files.
-                Fetch::Nothing => {
+                Fetch::Nothing(Arriving::Ignore) => {
+                    let lease = dataset.try_open(object);
+                    match lease {
+                        Ok(None) => dataset.notice_open(object, true),
+                        _ => drop(dataset.notice_open_file(object, true)),
+                    }
+                    lease
+                }
+                Fetch::Nothing(Arriving::Await) => {
                     let lease = dataset.try_open(object);
                     let comes = dataset.notice_open_file(object, !matches!(lease, Ok(None)));
                     let came = comes && self.wait(dataset.comes_whole(object, WHOLE))?;

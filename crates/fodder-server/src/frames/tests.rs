@@ -9,7 +9,7 @@ use crate::{
 };
 use fodder_api::{
     error::NODES_ONLY,
-    frames::{Hello, Kind, MAGIC, MetHead, ObjectId, ReplyHead, Request, TargetRef},
+    frames::{Arriving, Hello, Kind, MAGIC, MetHead, ObjectId, ReplyHead, Request, TargetRef},
     v1::ErrorCode,
 };
 use std::{
@@ -60,9 +60,9 @@ fn questions() -> Vec<Request<'static>> {
         Request::Ping,
         Request::LeasePath { path: "cat/0.jpg" },
         Request::Lookup { path: "cat" },
-        Request::LeaseObject { object },
+        Request::LeaseObject { object, arriving: Arriving::Await },
         Request::OpenObject { object, reader: 0 },
-        Request::View { object, offset: 0, length: 1, reader: 0 },
+        Request::View { object, offset: 0, length: 1, reader: 0, arriving: Arriving::Await },
         Request::Viewed,
         Request::Describe { object },
     ]

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, End};
 use crate::place::Place;
-use fodder_api::frames::{Flags, Kind, ReplyHead};
+use fodder_api::frames::{Arriving, Flags, Kind, ReplyHead};
 use fodder_core::{Dataset, Error, Result, engine::View};
 use std::{ops::Range, os::fd::AsFd, sync::Arc};
 
@@ -21,7 +21,7 @@ impl Connection {
         dataset: Arc<Dataset>,
         place: &Place,
         range: Range<u64>,
-        reader: u64,
+        (reader, arriving): (u64, Arriving),
     ) -> Result<Result<(), End>> {
         if !self.socket.carries_descriptors() {
             return Err(Error::Invalid("files are shown over the Unix socket only".into()));
@@ -29,7 +29,7 @@ impl Connection {
         let ready = dataset.try_view(place.object, &range);
         let waits = ready.is_none();
         let view = match ready {
-            None => self.wait(dataset.view(place.object, &range)),
+            None if arriving == Arriving::Await => self.wait(dataset.view(place.object, &range)),
             ready => Ok(ready),
         };
         let view = match view {

@@ -187,6 +187,15 @@ async fn files_that_are_no_leases_are_not_counted_and_harm_nobody() {
         assert_eq!((head.kind, head.status), (Kind::Error, ErrorCode::Full));
         let (head, _) = ask(Request::Ping, 0, &[]);
         assert_eq!(head.kind, Kind::Done);
+        // What a request brings that is refused, or that takes no files, is closed before it is answered.
+        for (request, handle) in [(renew, handle + 1), (Request::Ping, 0)] {
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            let (head, _) = ask(request, handle, &[theirs.as_fd(), theirs.as_fd()]);
+            assert!(matches!(head.kind, Kind::Error | Kind::Done));
+            drop(theirs);
+            ours.set_read_timeout(Some(limit)).unwrap();
+            assert_eq!(ours.read(&mut [0]).unwrap(), 0, "the node has it open");
+        }
         // More files than any request may bring end the connection.
         let many = vec![file.as_fd(); 100];
         let mut frame = Vec::new();

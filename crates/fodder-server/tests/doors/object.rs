@@ -3,7 +3,7 @@
 use crate::setup::{Bench, NAME, blocking, bytes, dataset};
 use fodder_api::{
     Error, Source,
-    frames::{Batch, FrameClient, ObjectId},
+    frames::{Arriving, Batch, FrameClient, ObjectId},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +86,9 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
         let object = found.iter().next().unwrap().object.unwrap();
         assert_eq!(object.size, expected.len() as u64);
         assert!(object.modified_ns.is_some());
-        assert!(matches!(client.lease_object(handle, object.id), Err(Error::Full(_))));
+        for arriving in [Arriving::Await, Arriving::Ignore] {
+            assert!(matches!(client.lease_object_as(handle, object.id, arriving), Err(Error::Full(_))));
+        }
         assert_eq!(client.describe(handle, object.id).unwrap().0, 0);
         let mut batch = Batch::new();
         client.read_object(handle, object.id, (10, 100), 0, &mut batch).unwrap();
@@ -101,6 +103,7 @@ async fn an_object_is_leased_once_it_is_whole_and_is_stale_when_it_changed() {
             }
         };
         assert!(leased.read().unwrap() == expected);
+        assert!(client.lease_object_as(handle, object.id, Arriving::Ignore).unwrap().read().unwrap() == expected);
         client.touch(handle, &[object.id, ObjectId { key: [1; 16], ..object.id }, object.id]).unwrap();
         client.ping().unwrap();
         let (cached, tier, version) = client.describe(handle, object.id).unwrap();
@@ -184,18 +187,21 @@ async fn a_range_is_read_from_a_file_that_is_shown_unless_it_changed_meanwhile()
         let object = client.lookup(handle, "bee/005.jpg").unwrap().iter().next().unwrap().object.unwrap().id;
         let mut buffer = vec![0; 1000];
         assert!(client.shows_files());
-        assert!(!client.read_shown(handle, object, 10, 7, &mut buffer).unwrap(), "it is not cached");
+        assert!(!client.read_shown(handle, object, (10, Arriving::Await), 7, &mut buffer).unwrap(), "it is not cached");
         let mut batch = Batch::new();
         client.read_object(handle, object, (0, 0), 7, &mut batch).unwrap();
         // The node waits until it is on its shelf, though not for long: a busy disk may need several times that.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while !client.read_shown(handle, object, 10, 7, &mut buffer).unwrap() {
+        while !client.read_shown(handle, object, (10, Arriving::Await), 7, &mut buffer).unwrap() {
             assert!(std::time::Instant::now() < deadline, "it never comes to its shelf");
         }
         assert!(buffer == wanted[10..1010]);
-        let past = client.read_shown(handle, object, wanted.len() as u64 - 1, 7, &mut buffer);
+        assert!(client.read_shown(handle, object, (20, Arriving::Ignore), 7, &mut buffer).unwrap());
+        assert!(buffer == wanted[20..1020]);
+        let past = client.read_shown(handle, object, (wanted.len() as u64 - 1, Arriving::Await), 7, &mut buffer);
         assert!(matches!(past, Err(Error::Invalid(_))), "{past:?}");
-        let stale = client.read_shown(handle, ObjectId { key: [1; 16], ..object }, 0, 7, &mut buffer);
+        let stale =
+            client.read_shown(handle, ObjectId { key: [1; 16], ..object }, (0, Arriving::Await), 7, &mut buffer);
         assert!(matches!(stale, Err(Error::Stale(_))), "{stale:?}");
         (client, handle, object)
     })
@@ -205,11 +211,11 @@ async fn a_range_is_read_from_a_file_that_is_shown_unless_it_changed_meanwhile()
     assert!(hits >= 1, "{:?}", dataset.stats());
     blocking(move || {
         let mut buffer = vec![0; 100];
-        assert!(client.read_shown(handle, object, 0, 7, &mut buffer).unwrap());
+        assert!(client.read_shown(handle, object, (0, Arriving::Await), 7, &mut buffer).unwrap());
         let mut remote = FrameClient::connect(&tcp).unwrap();
         assert!(!remote.shows_files());
         let handle = remote.open(NAME, None).unwrap().handle;
-        let refused = remote.read_shown(handle, object, 0, 7, &mut buffer);
+        let refused = remote.read_shown(handle, object, (0, Arriving::Await), 7, &mut buffer);
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
         remote.ping().unwrap();
     })

@@ -4,8 +4,8 @@ use super::{FrameClient, strange};
 use crate::{
     Error, MAX_PATH_BYTES, Result, Source,
     frames::{
-        Batch, EntriesHead, Entry, Kind, Leased, MAX_TOUCHED, OPENS_SINCE, ObjectHead, ObjectId, Request, TargetRef,
-        VIEWS_SINCE,
+        Arriving, Batch, EntriesHead, Entry, IGNORES_ARRIVING_SINCE, Kind, Leased, MAX_TOUCHED, OPENS_SINCE,
+        ObjectHead, ObjectId, Request, TargetRef, VIEWS_SINCE,
         codec::{BadFrame, pack_objects},
     },
 };
@@ -80,9 +80,21 @@ impl FrameClient {
         self.entries(request)
     }
 
-    /// Takes an object's file if all of the object is in one tier; [`Error::Full`] if it is not.
+    /// Takes an object's file if all of the object is in one tier; [`Error::Full`] if it is not. The node waits a moment for what
+    /// is on its way.
     pub fn lease_object(&mut self, handle: u32, object: ObjectId) -> Result<Leased> {
-        self.lease(Request::LeaseObject { object }, handle)
+        self.lease_object_as(handle, object, Arriving::Await)
+    }
+
+    /// The same, and the caller says what to do about bytes that are on their way.
+    pub fn lease_object_as(&mut self, handle: u32, object: ObjectId, arriving: Arriving) -> Result<Leased> {
+        let arriving = self.understood(arriving);
+        self.lease(Request::LeaseObject { object, arriving }, handle)
+    }
+
+    /// What the node can be told: an older one always waits.
+    fn understood(&self, arriving: Arriving) -> Arriving {
+        if self.version >= IGNORES_ARRIVING_SINCE { arriving } else { Arriving::Await }
     }
 
     /// Whether the node answers [`Self::open_object`].
@@ -138,12 +150,12 @@ impl FrameClient {
         &mut self,
         handle: u32,
         object: ObjectId,
-        offset: u64,
+        (offset, arriving): (u64, Arriving),
         reader: u64,
         buffer: &mut [u8],
     ) -> Result<bool> {
-        let length = buffer.len() as u64;
-        let request = self.send(Request::View { object, offset, length, reader }, handle)?;
+        let (length, arriving) = (buffer.len() as u64, self.understood(arriving));
+        let request = self.send(Request::View { object, offset, length, reader, arriving }, handle)?;
         let (head, _) = match self.frame(request) {
             Err(Error::Full(_)) => return Ok(false),
             other => other?,

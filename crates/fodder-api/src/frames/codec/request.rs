@@ -98,6 +98,15 @@ impl<'a> From<&'a Target> for TargetRef<'a> {
     }
 }
 
+/// What a request for cached bytes does about those that are on their way from the origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arriving {
+    /// Waits a moment for them.
+    Await,
+    /// Takes them as not cached: the request never waits for the origin.
+    Ignore,
+}
+
 /// A request, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -183,6 +192,8 @@ pub enum Request<'a> {
     LeaseObject {
         /// Which.
         object: ObjectId,
+        /// Whether to wait for bytes that are on their way.
+        arriving: Arriving,
     },
     /// Asks for the file of an object that is cached, or else for its bytes.
     OpenObject {
@@ -211,6 +222,8 @@ pub enum Request<'a> {
         length: u64,
         /// As for a read.
         reader: u64,
+        /// Whether to wait for bytes that are on their way.
+        arriving: Arriving,
     },
     /// Reports leased files that the client has open, and whose descriptors come with the request.
     Renew {

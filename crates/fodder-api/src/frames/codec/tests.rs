@@ -59,7 +59,10 @@ proptest! {
             Request::List {
                 path: &path, behind: &name, snapshot: snapshot.filter(|id| *id != [0; 16]), rank, count: handle,
             },
-            Request::LeaseObject { object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() } },
+            Request::LeaseObject {
+                object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() },
+                arriving: if rank % 2 == 0 { Arriving::Await } else { Arriving::Ignore },
+            },
             Request::OpenObject { object: ObjectId { slot: rank, key: [5; 16] }, reader: item },
             Request::Touch { objects },
             Request::Renew { check: rank % 2 == 0, objects },
@@ -68,6 +71,7 @@ proptest! {
                 offset,
                 length,
                 reader: item,
+                arriving: if rank % 2 == 0 { Arriving::Ignore } else { Arriving::Await },
             },
             Request::Viewed,
             Request::Give(give),

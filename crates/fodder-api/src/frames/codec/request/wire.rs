@@ -23,6 +23,26 @@ fn object(bytes: &[u8]) -> Result<ObjectId> {
     Ok(ObjectId::decode(bytes))
 }
 
+/// An object, and behind it what to do about bytes that are on their way.
+fn object_arriving(bytes: &[u8]) -> Result<(ObjectId, Arriving)> {
+    let (id, flag) = bytes.split_at(bytes.len().min(ObjectId::BYTES));
+    let arriving = match flag {
+        [] => Arriving::Await,
+        [1] => Arriving::Ignore,
+        _ => return bad("an object with unknown flags"),
+    };
+    Ok((object(id)?, arriving))
+}
+
+impl Arriving {
+    /// Absent as in the versions that do not know it, unless it must be said.
+    fn encode(self, out: &mut Vec<u8>) {
+        if self == Self::Ignore {
+            out.push(1);
+        }
+    }
+}
+
 /// The longest name of a dataset in a request.
 const MAX_NAME_BYTES: usize = 255;
 
@@ -88,7 +108,10 @@ impl<'a> Request<'a> {
                     count: u32_at(head, 20),
                 }
             }
-            LEASE_OBJECT => Self::LeaseObject { object: object(body)? },
+            LEASE_OBJECT => {
+                let (object, arriving) = object_arriving(body)?;
+                Self::LeaseObject { object, arriving }
+            }
             OPEN_OBJECT => {
                 let Some((reader, id)) = body.split_at_checked(8) else { return bad("an open cut short") };
                 Self::OpenObject { object: object(id)?, reader: u64_at(reader, 0) }
@@ -102,7 +125,8 @@ impl<'a> Request<'a> {
             VIEW => {
                 let Some((head, id)) = body.split_at_checked(24) else { return bad("a view cut short") };
                 let (offset, length, reader) = (u64_at(head, 0), u64_at(head, 8), u64_at(head, 16));
-                Self::View { object: object(id)?, offset, length, reader }
+                let (object, arriving) = object_arriving(id)?;
+                Self::View { object, offset, length, reader, arriving }
             }
             VIEWED if body.is_empty() => Self::Viewed,
             GIVE => Self::Give(Give::decode(body)?),
@@ -184,11 +208,12 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(acknowledged.0);
                 NEXT
             }
-            Self::View { object, offset, length, reader } => {
+            Self::View { object, offset, length, reader, arriving } => {
                 for number in [offset, length, reader] {
                     out.extend_from_slice(&number.to_le_bytes());
                 }
                 out.extend_from_slice(&object.encode());
+                arriving.encode(out);
                 VIEW
             }
             Self::Viewed => VIEWED,
@@ -205,8 +230,9 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(behind.as_bytes());
                 LIST
             }
-            Self::LeaseObject { object } => {
+            Self::LeaseObject { object, arriving } => {
                 out.extend_from_slice(&object.encode());
+                arriving.encode(out);
                 LEASE_OBJECT
             }
             Self::OpenObject { object, reader } => {
