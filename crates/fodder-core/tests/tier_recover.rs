@@ -142,6 +142,37 @@ fn a_reported_file_is_pinned_and_a_damaged_one_is_dropped_from_the_cache() {
 }
 
 #[test]
+fn a_linked_file_that_is_reported_and_cannot_be_pinned_is_charged_once() {
+    let home = tempfile::tempdir().unwrap();
+    let (world, tier, shelf, file) = leased(home.path());
+    let other = shelf.lease(ObjectSlot(1)).unwrap().unwrap().file.try_clone().unwrap();
+    tier.close();
+    drop((shelf, tier));
+    // Also behind the recovery: a client may be late.
+    for recovery in [LONG, Duration::ZERO] {
+        let (tier, shelf) = open_with(home.path(), &world, recovery);
+        let before = tier.used_bytes();
+        assert!(shelf.hold(ObjectSlot(1), &file.metadata().unwrap()).unwrap().is_none(), "it is another object's");
+        let reports = [shelf.hold_linked(&file).unwrap(), shelf.hold_linked(&file).unwrap()];
+        assert_eq!(tier.used_bytes(), before, "the cache file is charged already");
+        assert_eq!(reports[0].check(), LeaseCheck::Unlinked);
+        drop(reports);
+        assert_eq!(tier.used_bytes(), before, "it is still cached");
+        tier.close();
+    }
+    let (tier, shelf) = open_with(home.path(), &world, Duration::ZERO);
+    let before = tier.used_bytes();
+    let [first, second] = [shelf.hold_linked(&file).unwrap(), shelf.hold_linked(&file).unwrap()];
+    assert!(!shelf.evict_object(SLOT).is_empty() && !shelf.evict_object(ObjectSlot(1)).is_empty());
+    assert_near(tier.used_bytes(), before - (1 << 20));
+    drop(first);
+    assert_near(tier.used_bytes(), before - (1 << 20));
+    drop(second);
+    assert_near(tier.used_bytes(), before - (2 << 20));
+    assert!(shelf.hold_linked(&other).is_none(), "it was unlinked before it was reported");
+}
+
+#[test]
 fn a_file_that_is_no_cache_file_is_not_counted() {
     let home = tempfile::tempdir().unwrap();
     let (_world, tier, shelf, file) = leased(home.path());

@@ -14,8 +14,9 @@ impl Dataset {
         let unknown = || Error::Invalid("that is not a cache file of this node".into());
         let found = file.metadata().map_err(|_| unknown())?;
         for (_, stock) in self.stocks.iter().filter(|_| found.nlink() > 0) {
+            // A file that cannot be pinned now, because no descriptor is left, is counted as well.
             if let Some(object) = object
-                && let Some(held) = stock.shelf.hold(object, &found)?
+                && let Ok(Some(held)) = stock.shelf.hold(object, &found)
             {
                 return Ok(held);
             }
@@ -24,6 +25,12 @@ impl Dataset {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
         let inside = candidates.iter().find(|(_, stock)| stock.shelf.may_own(&found, path.as_deref()));
         let (space, stock) = inside.or(candidates.first()).ok_or_else(unknown)?;
+        // A file that is linked is charged already, though it may be another object's.
+        if found.nlink() > 0
+            && let Some(held) = stock.shelf.hold_linked(file)
+        {
+            return Ok(held);
+        }
         let held = stock.shelf.hold_unlinked(&found).ok_or(Error::Closed)?;
         space.shrink();
         Ok(held)

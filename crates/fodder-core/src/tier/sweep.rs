@@ -185,14 +185,21 @@ impl Keeper {
     }
 }
 
-/// Unlinks a file that is on no shelf. If a client of an earlier node may have it open, it stays charged for the recovery.
+/// Unlinks a file that is on no shelf. It stays charged as long as a client has it open that reported it, and for the recovery if
+/// one may that has not.
 fn unlink(core: &Arc<Core>, dataset: &str, key: FileKey) -> std::result::Result<(), Errno> {
-    let leased = core.unlinked.is_recovering(core).then(|| core.files.sealed(dataset, key)).flatten();
+    let sealed = core.unlinked.may_be_reported().then(|| core.files.sealed(dataset, key)).flatten();
     core.files.unlink(dataset, key)?;
-    if let Some(found) = leased {
+    let Some(found) = sealed else { return Ok(()) };
+    let (reported, is_recovering) = (core.unlinked.reported(found.st_ino), core.unlinked.is_recovering(core));
+    if reported.is_some() || is_recovering {
         let bytes = found.st_blocks as u64 * 512;
         core.space.charge(bytes);
-        core.unlinked.doubt(core.unlinked.add(core, None, Some(found.st_ino), bytes));
+        let file = core.unlinked.add(core, None, Some(found.st_ino), bytes);
+        if let Some(reported) = reported {
+            reported.carry(&file);
+        }
+        core.unlinked.doubt(file);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::{
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -55,6 +55,35 @@ impl Drop for UnlinkedFile {
     }
 }
 
+/// A cache file that a client reported and that is still linked: it is charged as a cache file. Once it is unlinked, this carries
+/// the charge, until the client returns it.
+#[derive(Debug)]
+pub(super) struct LinkedFile {
+    core: Arc<Core>,
+    inode: u64,
+    carried: OnceLock<Arc<UnlinkedFile>>,
+}
+
+impl LinkedFile {
+    pub(super) fn carry(&self, unlinked: &Arc<UnlinkedFile>) {
+        let _ = self.carried.set(unlinked.clone());
+    }
+
+    /// Whether the file was unlinked since it was reported, and is charged here.
+    pub(super) fn is_charged(&self) -> bool {
+        self.carried.get().is_some()
+    }
+}
+
+impl Drop for LinkedFile {
+    fn drop(&mut self) {
+        let mut state = self.core.unlinked.state.lock();
+        if state.linked.get(&self.inode).is_some_and(|file| file.strong_count() == 0) {
+            state.linked.remove(&self.inode);
+        }
+    }
+}
+
 /// The unlinked files of a tier, and what is known of those of the node before.
 #[derive(Debug)]
 pub(super) struct Unlinked {
@@ -63,11 +92,15 @@ pub(super) struct Unlinked {
     /// Pinned files, linked or not.
     pins: AtomicUsize,
     recovering: AtomicBool,
+    /// Some sealed file was handed out, by this node or the one before, or was reported.
+    ever_leased: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     by_inode: FxHashMap<u64, Weak<UnlinkedFile>>,
+    /// Files that clients reported and that are linked.
+    linked: FxHashMap<u64, Weak<LinkedFile>>,
     /// Bytes of all files that are unlinked and open.
     bytes: u64,
     /// Bytes that the node before recorded and that no client has reported yet; charged.
@@ -95,8 +128,8 @@ impl Unlinked {
         let expected = if leased { bytes } else { 0 };
         let deadline = leased.then(|| Instant::now() + recovery);
         let state = State { expected, leased, deadline, ..State::default() };
-        let this =
-            Self { state: Mutex::new(state), record, pins: AtomicUsize::new(0), recovering: AtomicBool::new(leased) };
+        let (recovering, ever_leased) = (AtomicBool::new(leased), AtomicBool::new(leased));
+        let this = Self { state: Mutex::new(state), record, pins: AtomicUsize::new(0), recovering, ever_leased };
         this.write(&this.state.lock());
         this
     }
@@ -137,12 +170,13 @@ impl Unlinked {
         // Each takes the lock. Files that no client has reported are not held.
         drop(doubtful);
         let mut state = self.state.lock();
-        state.leased = self.pins.load(Ordering::Relaxed) > 0 || state.bytes > 0;
+        state.leased = self.pins.load(Ordering::Relaxed) > 0 || state.bytes > 0 || !state.linked.is_empty();
         self.write(&state);
     }
 
     /// A lease is handed out.
     pub(super) fn pinned(&self) {
+        self.ever_leased.store(true, Ordering::Relaxed);
         self.pins.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         if !state.leased {
@@ -176,6 +210,31 @@ impl Unlinked {
         }
         self.write(&state);
         file
+    }
+
+    /// Whether a client may have a sealed file open that is not pinned: what is unlinked must be looked for with
+    /// [`Self::reported`], by its inode.
+    pub(super) fn may_be_reported(&self) -> bool {
+        self.ever_leased.load(Ordering::Relaxed)
+    }
+
+    /// A linked file that a client reports, however many clients do. Whoever unlinks it finds it from now on: if it is linked
+    /// now, it is carried when it is unlinked.
+    pub(super) fn report_linked(&self, core: &Arc<Core>, inode: u64) -> Arc<LinkedFile> {
+        self.ever_leased.store(true, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        if let Some(known) = state.linked.get(&inode).and_then(Weak::upgrade) {
+            return known;
+        }
+        let file = Arc::new(LinkedFile { core: core.clone(), inode, carried: OnceLock::new() });
+        state.linked.insert(inode, Arc::downgrade(&file));
+        file
+    }
+
+    /// The file that was just unlinked, if a client reported it while it was linked.
+    pub(super) fn reported(&self, inode: u64) -> Option<Arc<LinkedFile>> {
+        // An inode number may be used again, for a file that is not unlinked yet.
+        self.state.lock().linked.remove(&inode)?.upgrade()
     }
 
     /// Keeps a file charged until the recovery ends, or longer if a client reports it.

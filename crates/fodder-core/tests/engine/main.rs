@@ -8,6 +8,7 @@ mod change;
 mod convoy;
 mod fetching;
 mod flights;
+mod held;
 mod inodes;
 mod jobs;
 mod layouts;

@@ -123,11 +123,11 @@ impl Shelf {
         gone
     }
 
-    /// The inode of a file that another process may have open: it is pinned, or an earlier node may have leased it.
+    /// The inode of a file that another process may have open: it is pinned, or a client may have it from before.
     fn leased_inode(&self, pin: Option<&Pin>, key: FileKey) -> Option<u64> {
         match pin {
             Some(pin) => pin.file().metadata().ok().map(|found| found.ino()),
-            None if self.core.unlinked.is_recovering(&self.core) => {
+            None if self.core.unlinked.may_be_reported() => {
                 self.core.files.sealed(&self.name, key).map(|found| found.st_ino)
             }
             None => None,
@@ -137,7 +137,10 @@ impl Shelf {
     /// Gives the charge of an unlinked file back as soon as no other process has it open.
     fn release_unlinked(&self, object: Object, pin: Option<&Pin>, inode: Option<u64>, bytes: u64) {
         let shown = self.take_shown(object.slot);
-        let held = pin.is_some() || inode.is_some() || shown.is_some();
+        let reported = inode.and_then(|inode| self.core.unlinked.reported(inode));
+        // Clients may have it open and not have said so yet.
+        let doubtful = pin.is_none() && inode.is_some() && self.core.unlinked.is_recovering(&self.core);
+        let held = pin.is_some() || doubtful || reported.is_some() || shown.is_some();
         let Some(shelf) = self.me.upgrade().filter(|_| held) else {
             self.core.space.inode_freed();
             return self.release(bytes);
@@ -149,7 +152,10 @@ impl Shelf {
         if let Some(shown) = shown {
             shown.carry(&file);
         }
-        if pin.is_none() && inode.is_some() {
+        if let Some(reported) = reported {
+            reported.carry(&file);
+        }
+        if doubtful {
             self.core.unlinked.doubt(file);
         }
     }

@@ -10,11 +10,11 @@ use crate::{
     tier::{
         files::SEALED_MODE,
         state::{Kind, State},
-        unlinked::UnlinkedFile,
+        unlinked::{LinkedFile, UnlinkedFile},
     },
 };
 use std::{
-    fs::Metadata,
+    fs::{File, Metadata},
     os::unix::fs::MetadataExt,
     path::Path,
     sync::{Arc, atomic::Ordering},
@@ -30,6 +30,8 @@ enum Holding {
     Cached { pin: Arc<Pin>, shelf: Arc<Shelf>, object: ObjectSlot },
     /// A file that the shelf does not have, or no longer.
     Unlinked { _file: Arc<UnlinkedFile> },
+    /// A file that is in the tier under another name than the client says, or that could not be pinned.
+    Linked { _file: Arc<LinkedFile> },
 }
 
 /// What a check of a held file against the index found.
@@ -53,7 +55,7 @@ impl HeldFile {
     pub fn check(&self) -> LeaseCheck {
         match &self.0 {
             Holding::Cached { pin, shelf, object } => shelf.check_pinned(*object, pin),
-            Holding::Unlinked { .. } => LeaseCheck::Unlinked,
+            Holding::Unlinked { .. } | Holding::Linked { .. } => LeaseCheck::Unlinked,
         }
     }
 }
@@ -92,6 +94,16 @@ impl Shelf {
         let bytes = found.blocks().saturating_mul(512);
         let file = self.core.unlinked.report(&self.core, &shelf, found.ino(), bytes);
         Some(HeldFile(Holding::Unlinked { _file: file }))
+    }
+
+    /// Keeps a file charged that a client has open and that is linked: it is charged already, and stays charged when it is
+    /// unlinked. None if it was unlinked just now, and is not charged for this client.
+    pub fn hold_linked(&self, file: &File) -> Option<HeldFile> {
+        let inode = file.metadata().ok()?.ino();
+        let held = self.core.unlinked.report_linked(&self.core, inode);
+        // Looked at behind the report: who unlinks it from now on finds that.
+        let is_linked = file.metadata().is_ok_and(|found| found.nlink() > 0);
+        (is_linked || held.is_charged()).then_some(HeldFile(Holding::Linked { _file: held }))
     }
 
     /// Whether a pin is of the file that is here now.
