@@ -168,6 +168,12 @@ impl Flight {
     pub(super) fn published(&self) -> usize {
         self.progress.borrow().published
     }
+
+    /// All its segments, with the bytes of the object that each holds; None if some have not come.
+    pub(super) fn complete(&self) -> Option<Vec<(Range<u64>, Segment)>> {
+        let segments = self.segments.iter().enumerate();
+        segments.map(|(index, segment)| Some((self.segment_range(index), segment.get()?.clone()))).collect()
+    }
 }
 
 /// Somebody who waits for a flight. Dropping the last one abandons it.
@@ -318,11 +324,24 @@ impl Flights {
         (self.wait_for(flight), new)
     }
 
-    /// Whether bytes of an object were published that are not on a shelf yet.
-    pub(super) fn has_published(&self, object: ObjectSlot) -> bool {
+    /// Whether bytes of an object were published that are not on a shelf yet, by other flights than these.
+    pub(super) fn has_published(&self, object: ObjectSlot, except: &[Arc<Flight>]) -> bool {
         let table = self.table.lock();
         let mut flights = table.pieces.values().chain(table.ranges.values());
-        flights.any(|flight| flight.object == object && flight.published() > 0)
+        let is_known = |flight: &Arc<Flight>| except.iter().any(|other| Arc::ptr_eq(flight, other));
+        flights.any(|flight| flight.object == object && flight.published() > 0 && !is_known(flight))
+    }
+
+    /// The flights that brought the staged pieces of an object.
+    pub(super) fn staged(&self, object: ObjectSlot, is_staged: impl Fn(u32) -> bool) -> Vec<Arc<Flight>> {
+        let mut found: Vec<Arc<Flight>> = Vec::new();
+        for (piece, flight) in &self.table.lock().pieces {
+            let is_new = || !found.iter().any(|other| Arc::ptr_eq(flight, other));
+            if flight.object == object && is_staged(piece.0) && is_new() {
+                found.push(Arc::clone(flight));
+            }
+        }
+        found
     }
 
     /// Waits until the published pieces of an object are in a tier, or will never be. Staged pieces are not waited for: they

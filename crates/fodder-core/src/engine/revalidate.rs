@@ -1,7 +1,7 @@
 //! A local file of which only the change time differs: its cached pieces are compared with the file. If all are equal the
 //! object keeps its version (`chmod`, a new hard link); if one differs it does not (`rsync --inplace -t`).
 
-use super::Dataset;
+use super::{Dataset, flight::Flight, stamps::Acceptance};
 use crate::{
     Result,
     catalog::Revalidate,
@@ -10,7 +10,7 @@ use crate::{
 };
 use futures::TryStreamExt;
 use rustc_hash::FxHashSet;
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 /// Pieces may arrive while others are compared. After so many rounds the comparison is left to a later attempt.
 const MAX_ROUNDS: usize = 4;
@@ -28,6 +28,8 @@ enum Verdict {
     NothingCached,
     /// The file could not be read, or changes now.
     Undecided,
+    /// Too many change times were accepted: the file is taken as changed.
+    NoRoom,
 }
 
 impl Dataset {
@@ -60,7 +62,7 @@ impl Dataset {
             return Verdict::Changed;
         }
         let is_staged = |piece| self.staging.has(piece);
-        let mut compared = FxHashSet::default();
+        let (mut compared, mut staged) = (FxHashSet::default(), Vec::new());
         for _ in 0..MAX_ROUNDS {
             let _ = tokio::time::timeout(LANDING_TIMEOUT, self.flights.published_landed(object, is_staged)).await;
             let present = |piece: &u32| self.holds(PieceId(*piece));
@@ -74,18 +76,51 @@ impl Dataset {
                     Err(_) => return Verdict::Undecided,
                 }
             }
-            if needs_pieces && compared.is_empty() && stamp.size > 0 {
+            match self.compare_staged(object, now, &mut staged).await {
+                Ok(true) => {}
+                Ok(false) => return Verdict::Changed,
+                Err(_) => return Verdict::Undecided,
+            }
+            if needs_pieces && compared.is_empty() && staged.is_empty() && stamp.size > 0 {
                 return Verdict::NothingCached;
             }
             let may = || {
                 let all = self.pieces_of(object).filter(present).all(|piece| compared.contains(&piece));
-                all && !self.flights.has_published(object)
+                all && !self.flights.has_published(object, &staged)
             };
-            if self.stamps.accept(self.objects.load().key(object), stamp.changed_ns, may) {
-                return Verdict::Unchanged;
+            // Staged bytes are as good as if they were requested now.
+            let renew = |generation| staged.iter().for_each(|flight| flight.requested_at(generation));
+            match self.stamps.accept(self.objects.load().key(object), stamp.changed_ns, may, renew) {
+                Acceptance::Accepted => return Verdict::Unchanged,
+                Acceptance::NoRoom => return Verdict::NoRoom,
+                Acceptance::Refused => {}
             }
         }
         Verdict::Undecided
+    }
+
+    /// Compares the staged pieces of an object, which stay in memory for long, with the file: everything that their flights have
+    /// brought, because readers may have got any of it. Adds the flights that were compared. A flight that goes on is left out,
+    /// and keeps the change time from being accepted.
+    async fn compare_staged(
+        self: &Arc<Self>,
+        object: ObjectSlot,
+        now: &Version,
+        compared: &mut Vec<Arc<Flight>>,
+    ) -> Result<bool> {
+        for flight in self.flights.staged(object, |piece| self.staging.has(piece)) {
+            if compared.iter().any(|other| Arc::ptr_eq(other, &flight)) {
+                continue;
+            }
+            let Some(segments) = flight.complete() else { continue };
+            for (range, segment) in segments {
+                if self.bytes_of_origin(object, now, range).await? != segment.concat() {
+                    return Ok(false);
+                }
+            }
+            compared.push(flight);
+        }
+        Ok(true)
     }
 
     /// Whether a cached piece has the bytes that the file has now; None if it is not cached any more. The memory is not
@@ -96,18 +131,28 @@ impl Dataset {
         piece: PieceId,
         now: &Version,
     ) -> Result<Option<bool>> {
-        let (path, range) = (self.objects().path(object), self.piece_range(piece).1);
-        let body = self.origin.get(&path, now, range.clone()).await?;
+        let bytes = self.bytes_of_origin(object, now, self.piece_range(piece).1).await?;
+        let dataset = Arc::clone(self);
+        let read = move || (0..dataset.stocks.len()).find_map(|level| dataset.copy_of(level, piece));
+        let cached = self.shared.reads.run(read).await?;
+        Ok(cached.map(|cached| cached == bytes))
+    }
+
+    /// A range of the file as it is now.
+    async fn bytes_of_origin(&self, object: ObjectSlot, now: &Version, range: Range<u64>) -> Result<Vec<u8>> {
+        let body = self.origin.get(&self.objects().path(object), now, range.clone()).await?;
         let bytes = Vec::with_capacity((range.end - range.start) as usize);
         let append = |mut bytes: Vec<u8>, part: bytes::Bytes| async move {
             bytes.extend_from_slice(&part);
             Ok(bytes)
         };
-        let bytes = body.try_fold(bytes, append).await?;
-        let dataset = Arc::clone(self);
-        let read = move || (0..dataset.stocks.len()).find_map(|level| dataset.copy_of(level, piece));
-        let cached = self.shared.reads.run(read).await?;
-        Ok(cached.map(|cached| cached == bytes))
+        body.try_fold(bytes, append).await
+    }
+
+    /// Sets how many files may have an accepted change time. For tests.
+    #[doc(hidden)]
+    pub fn limit_accepted_change_times(&self, max_entries: usize) {
+        self.stamps.limit(max_entries);
     }
 
     /// Saves the accepted change times of the versions that snapshots still have.
@@ -132,7 +177,7 @@ pub(super) struct Comparison(pub(super) Arc<Dataset>);
 
 #[async_trait::async_trait]
 impl Revalidate for Comparison {
-    /// A file that cannot be compared now keeps its version: its cached bytes are of one version, and the next read of the
+    /// A file that cannot be compared now keeps its version, unless too many change times were accepted: its cached bytes are of one version, and the next read of the
     /// origin or the next refresh compares again.
     async fn is_unchanged(&self, object: ObjectSlot, now: Version) -> bool {
         let verdict = self.0.compare_with_origin(object, &now, true).await;

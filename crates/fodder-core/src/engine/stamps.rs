@@ -13,18 +13,20 @@ use rustc_hash::FxHashMap;
 use std::{
     fs,
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 const MAGIC: &[u8; 8] = b"FODDERST";
 const ENTRY_BYTES: usize = 24;
-/// Beyond this many files a change time is not accepted, and reads of pieces that are not cached end in `Stale`.
+/// Beyond this many files no further change time is accepted: the next refresh makes a new version of the file, as if its
+/// contents had changed, and until then reads of pieces that are not cached end in `Stale`. About 700 MiB of memory.
 const MAX_ENTRIES: usize = 16 << 20;
 
 /// The accepted change times of one dataset.
 #[derive(Debug)]
 pub(super) struct Stamps {
     path: PathBuf,
+    max_entries: AtomicUsize,
     accepted: RwLock<FxHashMap<FileKey, Accepted>>,
     /// Counts acceptances since the start.
     generation: AtomicU64,
@@ -37,11 +39,28 @@ struct Accepted {
     generation: u64,
 }
 
+/// What became of a change time that was to be accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acceptance {
+    /// It is an alias of the version.
+    Accepted,
+    /// The caller no longer allowed it.
+    Refused,
+    /// There are too many.
+    NoRoom,
+}
+
 impl Stamps {
     /// Reads what was saved. A damaged file counts as empty.
     pub(super) fn open(path: PathBuf) -> Self {
         let accepted = fs::read(&path).ok().and_then(|bytes| decode(&bytes)).unwrap_or_default();
-        Self { path, accepted: RwLock::new(accepted), generation: AtomicU64::new(0) }
+        let max_entries = AtomicUsize::new(MAX_ENTRIES);
+        Self { path, max_entries, accepted: RwLock::new(accepted), generation: AtomicU64::new(0) }
+    }
+
+    /// Sets how many files may have an accepted change time. For tests.
+    pub(super) fn limit(&self, max_entries: usize) {
+        self.max_entries.store(max_entries, Relaxed);
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -81,16 +100,26 @@ impl Stamps {
         !outdated
     }
 
-    /// Accepts a change time if `may` still allows it; nothing is published meanwhile.
-    pub(super) fn accept(&self, key: FileKey, changed_ns: i64, may: impl FnOnce() -> bool) -> bool {
+    /// Accepts a change time if `may` still allows it; nothing is published meanwhile. `renew` is given the generation of the
+    /// acceptance before anyone sees it.
+    pub(super) fn accept(
+        &self,
+        key: FileKey,
+        changed_ns: i64,
+        may: impl FnOnce() -> bool,
+        renew: impl FnOnce(u64),
+    ) -> Acceptance {
         let mut accepted = self.accepted.write();
-        let has_room = accepted.len() < MAX_ENTRIES || accepted.contains_key(&key);
-        if !has_room || !may() {
-            return false;
+        if accepted.len() >= self.max_entries.load(Relaxed) && !accepted.contains_key(&key) {
+            return Acceptance::NoRoom;
+        }
+        if !may() {
+            return Acceptance::Refused;
         }
         let generation = self.generation.fetch_add(1, Relaxed) + 1;
+        renew(generation);
         accepted.insert(key, Accepted { changed_ns, generation });
-        true
+        Acceptance::Accepted
     }
 
     /// Forgets versions that are not `live`, and writes the rest beside the catalog.
@@ -152,8 +181,10 @@ mod tests {
         let path = dir.path().join("stamps");
         let (kept, dead) = (FileKey([1; 16]), FileKey([2; 16]));
         let stamps = Stamps::open(path.clone());
-        assert!(stamps.accept(kept, -5, || true) && stamps.accept(dead, 6, || true));
-        assert!(!stamps.accept(FileKey([3; 16]), 6, || false));
+        for (key, changed_ns) in [(kept, -5), (dead, 6)] {
+            assert_eq!(stamps.accept(key, changed_ns, || true, |_| {}), Acceptance::Accepted);
+        }
+        assert_eq!(stamps.accept(FileKey([3; 16]), 6, || false, |_| {}), Acceptance::Refused);
         stamps.save(|key| *key == kept).unwrap();
         let version = Stamp { changed_ns: 1, modified_ns: 2, size: 3 }.version();
         let again = Stamps::open(path.clone());
@@ -167,12 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn change_times_beyond_the_bound_are_not_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let stamps = Stamps::open(dir.path().join("stamps"));
+        stamps.limit(1);
+        let accept = |key, changed_ns| stamps.accept(FileKey([key; 16]), changed_ns, || true, |_| {});
+        assert_eq!([accept(1, 5), accept(2, 5), accept(1, 6)], {
+            [Acceptance::Accepted, Acceptance::NoRoom, Acceptance::Accepted]
+        });
+        stamps.save(|_| false).unwrap();
+        assert_eq!(accept(2, 5), Acceptance::Accepted, "versions that are gone leave room");
+    }
+
+    #[test]
     fn bytes_of_before_an_acceptance_are_not_published_after_it() {
         let dir = tempfile::tempdir().unwrap();
         let (stamps, key) = (Stamps::open(dir.path().join("stamps")), FileKey([1; 16]));
         let before = stamps.generation();
         assert!(stamps.publish(before, || key, || {}));
-        assert!(stamps.accept(key, 6, || true));
+        assert_eq!(stamps.accept(key, 6, || true, |_| {}), Acceptance::Accepted);
         assert!(!stamps.publish(before, || key, || {}) && stamps.accepted_since(before, || key));
         assert!(stamps.publish(stamps.generation(), || key, || {}) && !stamps.accepted_since(1, || key));
     }

@@ -1,7 +1,15 @@
 //! Objects that change at the origin behind the cache's back.
 
-use crate::world::{World, content, read};
-use fodder_core::{Engine, Error, config::DatasetConfig};
+use crate::{
+    jobs::introduction,
+    world::{World, content, read},
+};
+use fodder_core::{
+    Dataset, Engine, Error,
+    config::{DatasetConfig, Quota},
+    job::{Mode, Order},
+    layout::Layout,
+};
 use fodder_policy::Policy;
 use fodder_s3_server::{Fault, Server};
 use futures::FutureExt;
@@ -289,6 +297,81 @@ async fn a_changed_mode_keeps_the_version_and_what_is_cached() {
     assert_eq!(dataset.refresh().await.unwrap().unchanged, 2);
     let bytes = read(&dataset, a, 0..4 * MIB as u64, true).await.unwrap();
     assert!(bytes == content("a", 1, 4 * MIB));
+    engine.shutdown().await;
+}
+
+/// Waits until so many bytes are fetched for a job, and staged.
+async fn staged(dataset: &Arc<Dataset>, bytes: u64) {
+    let wait = async {
+        // An eviction pauses prefetching.
+        while dataset.stats().bytes_from_origin < bytes
+            || dataset.evict("").await.unwrap().remainder.staged_bytes < bytes
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.expect("what the job is to read is staged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_mode_of_an_object_with_staged_pieces_fails_no_read() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.layout = Layout::Blocks { block_bytes: MIB as u32 };
+    // Nothing is kept: what a job is to read waits in memory.
+    world.quota = Some(Quota::Bytes(1));
+    let expected = content("a", 1, 8 * MIB);
+    world.put("a", expected.clone());
+    let (engine, dataset) = world.start().await.unwrap();
+    let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
+    dataset.jobs().begin(job, 0, 0, Order::Ids([0, 1].into())).unwrap();
+    staged(&dataset, 2 * MIB as u64).await;
+    let object = dataset.snapshot().lookup("a").unwrap();
+    let range = |piece: usize| (piece * MIB) as u64..((piece + 1) * MIB) as u64;
+    change_mode(&world, "a", 0o600);
+    for piece in [4, 0, 5, 1] {
+        let bytes = read(&dataset, object, range(piece), piece > 3).await.unwrap();
+        assert!(bytes == expected[piece * MIB..(piece + 1) * MIB], "piece {piece}");
+    }
+    dataset.jobs().leave(job).unwrap();
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rewritten_object_with_staged_pieces_is_stale() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    world.layout = Layout::Blocks { block_bytes: MIB as u32 };
+    world.quota = Some(Quota::Bytes(1));
+    world.put("a", content("a", 1, 8 * MIB));
+    let (engine, dataset) = world.start().await.unwrap();
+    let job = dataset.jobs().introduce(introduction("reader", Mode::Strict)).unwrap();
+    dataset.jobs().begin(job, 0, 0, Order::Ids([0].into())).unwrap();
+    staged(&dataset, MIB as u64).await;
+    let object = dataset.snapshot().lookup("a").unwrap();
+    rewrite_in_place(&world, "a", &content("a", 2, 8 * MIB));
+    let other = read(&dataset, object, 4 * MIB as u64..5 * MIB as u64, false).await;
+    assert!(matches!(other, Err(Error::Stale(_))), "{:?}", other.map(|bytes| bytes.len()));
+    dataset.jobs().leave(job).unwrap();
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_change_time_finds_no_room_is_a_new_version_after_a_refresh() {
+    let mut world = World::new(Policy::Minio, 64 << 20);
+    ["a", "b"].into_iter().for_each(|path| world.put(path, content(path, 1, 2 * MIB)));
+    let (engine, dataset) = world.start().await.unwrap();
+    dataset.limit_accepted_change_times(1);
+    for path in ["a", "b"] {
+        let object = dataset.snapshot().lookup(path).unwrap();
+        read(&dataset, object, 0..MIB as u64, false).await.unwrap();
+        change_mode(&world, path, 0o600);
+    }
+    let report = dataset.refresh().await.unwrap();
+    assert_eq!((report.changed, report.unchanged), (1, 1));
+    for path in ["a", "b"] {
+        let object = dataset.snapshot().lookup(path).unwrap();
+        let bytes = read(&dataset, object, 0..2 * MIB as u64, false).await.unwrap();
+        assert!(bytes == content(path, 1, 2 * MIB), "{path}");
+    }
     engine.shutdown().await;
 }
 
