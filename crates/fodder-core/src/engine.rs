@@ -255,6 +255,10 @@ impl Engine {
         dataset.read_ahead();
         dataset.tell_peers().await?;
         self.datasets.write().insert(dataset.config().name.clone(), Arc::clone(&dataset));
+        if self.is_starting() {
+            // Clients of this one can report their leases from now on.
+            self.begin_lease_recovery();
+        }
         self.show().await?;
         Ok(dataset)
     }

@@ -181,6 +181,11 @@ impl Tier {
         self.core.unlinked.begin_recovery(self.core.options.recovery);
     }
 
+    /// Datasets are still to be attached, or no longer: space stays reserved for what their clients hold.
+    pub fn await_datasets(&self, awaits: bool) {
+        self.core.unlinked.await_datasets(awaits, self.core.options.recovery);
+    }
+
     /// The node is about to end its connections. The clients keep their files, and the next node must know of them.
     pub fn keep_lease_record(&self) {
         self.core.unlinked.freeze();
@@ -194,7 +199,7 @@ impl Tier {
     /// How many bytes it holds beyond its quota. None as long as space is reserved for files that are not known yet: they may
     /// be fewer, and nothing is added meanwhile.
     pub fn excess_bytes(&self) -> u64 {
-        if self.is_recovering() || !self.core.keeper.is_idle() {
+        if self.core.unlinked.is_uncertain(&self.core) || !self.core.keeper.is_idle() {
             return 0;
         }
         self.core.space.used().saturating_sub(self.core.space.quota)

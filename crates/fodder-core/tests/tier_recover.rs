@@ -89,6 +89,34 @@ fn what_no_client_reports_is_free_when_the_recovery_ends() {
 }
 
 #[test]
+fn space_stays_reserved_until_the_datasets_of_all_clients_are_there() {
+    let home = tempfile::tempdir().unwrap();
+    let (world, tier, shelf, file) = leased(home.path());
+    let lease = shelf.lease(SLOT).unwrap().unwrap();
+    shelf.evict_object(SLOT);
+    tier.flush();
+    let before = tier.used_bytes();
+    tier.keep_lease_record();
+    tier.abandon();
+    drop((lease, shelf, tier));
+    let options = TierOptions { recovery: Duration::ZERO, ..options() };
+    let tier = Tier::open_with(&config(home.path(), QUOTA, Medium::Ssd), options).unwrap();
+    // The dataset is listed meanwhile, for longer than clients have for their reports.
+    tier.await_datasets(true);
+    tier.wait_swept();
+    assert!(!tier.is_recovering(), "datasets that are there may evict");
+    assert_near(tier.used_bytes(), before);
+    assert_eq!(tier.excess_bytes(), 0);
+    let shelf = tier.attach("birds", world.table()).unwrap();
+    let report = shelf.hold_unlinked(&file.metadata().unwrap()).unwrap();
+    assert_near(tier.used_bytes(), before);
+    tier.await_datasets(false);
+    assert_near(tier.used_bytes(), before);
+    drop(report);
+    assert_near(tier.used_bytes(), before - (1 << 20));
+}
+
+#[test]
 fn a_node_that_never_leased_a_file_is_followed_by_no_recovery() {
     let home = tempfile::tempdir().unwrap();
     let world = World::new(&[1 << 20]);

@@ -69,6 +69,7 @@ impl Space {
     /// Whether datasets are still to be added. As long as they are, nothing that an earlier node left yields.
     pub(super) fn await_datasets(&self, awaits: bool) {
         self.awaits_datasets.store(awaits, Relaxed);
+        self.tier.await_datasets(awaits);
     }
 
     pub(super) fn join(&self, stock: Arc<Stock>) {

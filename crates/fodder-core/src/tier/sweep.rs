@@ -191,8 +191,8 @@ fn unlink(core: &Arc<Core>, dataset: &str, key: FileKey) -> std::result::Result<
     let sealed = core.unlinked.may_be_reported().then(|| core.files.sealed(dataset, key)).flatten();
     core.files.unlink(dataset, key)?;
     let Some(found) = sealed else { return Ok(()) };
-    let (reported, is_recovering) = (core.unlinked.reported(found.st_ino), core.unlinked.is_recovering(core));
-    if reported.is_some() || is_recovering {
+    let (reported, is_uncertain) = (core.unlinked.reported(found.st_ino), core.unlinked.is_uncertain(core));
+    if reported.is_some() || is_uncertain {
         let bytes = found.st_blocks as u64 * 512;
         core.space.charge(bytes);
         let file = core.unlinked.add(core, None, Some(found.st_ino), bytes);

@@ -19,6 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The longest that space stays reserved for the clients of datasets that are still to be opened: an origin may never be listed.
+const LONGEST_RECOVERY: Duration = Duration::from_secs(3600);
+
 /// The name of the record in the tier's directory.
 pub(super) const RECORD: &str = "leased";
 
@@ -109,8 +112,12 @@ struct State {
     leased: bool,
     /// The node stops, and its clients do not: the record stays.
     frozen: bool,
-    /// When the recovery ends.
+    /// When the recovery ends, unless datasets are still to be opened.
     deadline: Option<Instant>,
+    /// Datasets are still to be opened, and their clients cannot report before.
+    awaits_datasets: bool,
+    /// When the recovery ends in any case.
+    latest: Option<Instant>,
     /// Files that were unlinked during the recovery, and that a client may have open.
     doubtful: Vec<Arc<UnlinkedFile>>,
 }
@@ -127,7 +134,8 @@ impl Unlinked {
         let leased = read && leased != 0;
         let expected = if leased { bytes } else { 0 };
         let deadline = leased.then(|| Instant::now() + recovery);
-        let state = State { expected, leased, deadline, ..State::default() };
+        let latest = leased.then(|| Instant::now() + LONGEST_RECOVERY);
+        let state = State { expected, leased, deadline, latest, ..State::default() };
         let (recovering, ever_leased) = (AtomicBool::new(leased), AtomicBool::new(leased));
         let this = Self { state: Mutex::new(state), record, pins: AtomicUsize::new(0), recovering, ever_leased };
         this.write(&this.state.lock());
@@ -139,23 +147,44 @@ impl Unlinked {
         self.state.lock().expected
     }
 
-    /// Restarts the clock of the recovery: clients can connect from now on.
+    /// Restarts the clock of the recovery: clients can connect from now on, or one more dataset is there for them.
     pub(super) fn begin_recovery(&self, recovery: Duration) {
         if let Some(deadline) = &mut self.state.lock().deadline {
             *deadline = Instant::now() + recovery;
         }
     }
 
-    /// Whether clients may hold leases that they have not reported yet. Ends the recovery when its time is over.
+    /// Says whether datasets are still to be opened. The clock of the recovery restarts.
+    pub(super) fn await_datasets(&self, awaits: bool, recovery: Duration) {
+        let mut state = self.state.lock();
+        state.awaits_datasets = awaits;
+        if let Some(deadline) = &mut state.deadline {
+            *deadline = Instant::now() + recovery;
+        }
+    }
+
+    /// Whether clients of datasets that are there may hold leases that they have not reported yet. Ends the recovery when its
+    /// time is over.
     pub(super) fn is_recovering(&self, core: &Core) -> bool {
         if !self.recovering.load(Ordering::Relaxed) {
             return false;
         }
-        if self.state.lock().deadline.is_some_and(|deadline| Instant::now() < deadline) {
+        let state = self.state.lock();
+        let now = Instant::now();
+        if state.deadline.is_some_and(|deadline| now < deadline) {
             return true;
         }
-        self.end_recovery(core);
+        let is_suspended = state.awaits_datasets && state.latest.is_some_and(|latest| now < latest);
+        drop(state);
+        if !is_suspended {
+            self.end_recovery(core);
+        }
         false
+    }
+
+    /// Whether clients of any dataset may hold leases that they have not reported yet: also of one that is not there.
+    pub(super) fn is_uncertain(&self, core: &Core) -> bool {
+        self.is_recovering(core) || self.recovering.load(Ordering::Relaxed)
     }
 
     pub(super) fn end_recovery(&self, core: &Core) {
