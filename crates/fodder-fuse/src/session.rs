@@ -14,6 +14,7 @@ use fodder_api::Address;
 use parking_lot::{Condvar, Mutex};
 use std::{
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -22,6 +23,9 @@ use std::{
 
 /// How often the node is asked whether the dataset has changed, and what is not needed is given back.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the end of a mount waits for the watcher, which may be waiting for a slow node. Then it is left to itself.
+const WATCHER_END: Duration = Duration::from_secs(2);
 
 /// Inodes the kernel may know: about 150 bytes each here, and several times that in the kernel.
 const MAX_INODES: usize = 1 << 20;
@@ -100,8 +104,44 @@ pub struct Mount {
 /// Tells the watcher to end.
 #[derive(Debug, Default)]
 struct Stop {
-    stopped: Mutex<bool>,
+    state: Mutex<StopState>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct StopState {
+    stopped: bool,
+    /// The watcher has ended.
+    ended: bool,
+}
+
+impl Stop {
+    /// Runs `round` once a second until the mount ends. A panic ends that round only: leases must be reported and verified for
+    /// as long as the mount is there.
+    fn watch(&self, mut round: impl FnMut()) {
+        let mut state = self.state.lock();
+        while !state.stopped {
+            parking_lot::MutexGuard::unlocked(&mut state, || {
+                if catch_unwind(AssertUnwindSafe(&mut round)).is_err() {
+                    tracing::error!("the watcher of a mount panicked; it goes on");
+                }
+            });
+            if !state.stopped {
+                self.changed.wait_for(&mut state, LOOK);
+            }
+        }
+        state.ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Ends the watcher, and waits a moment until it has ended: whether it has.
+    fn end(&self) -> bool {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        self.changed.notify_all();
+        self.changed.wait_while_for(&mut state, |state| !state.ended, WATCHER_END);
+        state.ended
+    }
 }
 
 impl Mount {
@@ -184,9 +224,11 @@ impl Mount {
 
     fn end(&mut self) -> Result<()> {
         let Some(serving) = self.serving.take() else { return Ok(()) };
-        *self.stop.stopped.lock() = true;
-        self.stop.changed.notify_all();
-        let _ = self.watcher.take().map(JoinHandle::join);
+        if let Some(watcher) = self.watcher.take()
+            && self.stop.end()
+        {
+            let _ = watcher.join();
+        }
         let there = point::at(&self.path)?.map(|entry| entry.device);
         // Somebody else may have mounted something on the directory by now. Threads that serve those who still use the
         // mount end with them, or with the process.
@@ -279,28 +321,50 @@ fn set_read_ahead(entry: Option<&point::Entry>, kib: u32) {
 
 /// Looks at the node and the kernel again and again until the mount ends.
 fn watch<N: Node>(fs: &FileSystem<N>, device: &Device, stop: &Stop) {
-    let mut stopped = stop.stopped.lock();
-    while !*stopped {
-        parking_lot::MutexGuard::unlocked(&mut stopped, || {
-            if let Some(changes) = fs.changes() {
-                changes.entries.iter().for_each(|(parent, name)| device.expire(*parent, name));
-                changes.directories.iter().for_each(|ino| device.forget_listing(*ino));
-            }
-            fs.renew_leases();
-            fs.tell_touched();
-            fs.tidy().iter().for_each(|(parent, name)| device.forget(*parent, name));
-            let (inodes, handles, files) = fs.counts();
-            tracing::trace!(inodes, handles, files, "the mount");
-        });
-        if !*stopped {
-            stop.changed.wait_for(&mut stopped, LOOK);
+    stop.watch(|| {
+        if let Some(changes) = fs.changes() {
+            changes.entries.iter().for_each(|(parent, name)| device.expire(*parent, name));
+            changes.directories.iter().for_each(|ino| device.forget_listing(*ino));
         }
-    }
+        fs.renew_leases();
+        fs.tell_touched();
+        fs.tidy().iter().for_each(|(parent, name)| device.forget(*parent, name));
+        let (inodes, handles, files) = fs.counts();
+        tracing::trace!(inodes, handles, files, "the mount");
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{sync::mpsc, time::Instant};
+
+    #[test]
+    fn the_watcher_goes_on_behind_a_panic_and_delays_no_end() {
+        let (stop, (sender, receiver)) = (Arc::new(Stop::default()), mpsc::channel());
+        let (release, released) = mpsc::channel::<()>();
+        let watcher = thread::spawn({
+            let stop = Arc::clone(&stop);
+            let mut rounds = 0;
+            move || {
+                stop.watch(|| {
+                    rounds += 1;
+                    let _ = sender.send(rounds);
+                    assert!(rounds > 1, "planted");
+                    // As a node does that is slow.
+                    let _ = released.recv();
+                });
+            }
+        });
+        let limit = Duration::from_secs(20);
+        assert_eq!((receiver.recv_timeout(limit), receiver.recv_timeout(limit)), (Ok(1), Ok(2)));
+        let began = Instant::now();
+        assert!(!stop.end(), "it waits for the node");
+        assert!(began.elapsed() < limit);
+        drop(release);
+        assert!(watcher.join().is_ok());
+        assert!(stop.end());
+    }
 
     #[test]
     fn mounts_of_one_process_share_what_it_may_open() {
