@@ -50,3 +50,35 @@ async fn an_lru_cache_over_more_files_than_inodes_goes_on_admitting_evicting_and
     assert_eq!(dataset.stats().bytes_from_origin, before, "the files that were read last are cached");
     engine.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_inodes_run_out_whole_files_are_evicted_and_not_a_piece_of_each() {
+    const FILES: usize = 30;
+    const PIECE: u64 = 1 << 20;
+    const BYTES: u64 = PIECE + 5000;
+    let mut world = World::new(Policy::Lru, 200 << 20);
+    (0..3 * FILES).for_each(|file| world.put(&format!("{file:04}"), content(&file.to_string(), 1, BYTES as usize)));
+    let Some(_disk) = FewInodes::at(world.dir.path().join("cache"), 110) else {
+        fodder_testing::skip!("mounting a small tmpfs needs root");
+    };
+    let (engine, dataset) = world.start().await.unwrap();
+    let snapshot = dataset.snapshot();
+    let mut objects = world.origin.keys().map(|path| snapshot.lookup(path).unwrap());
+    // The first pieces of all files were read longest ago: evicting these frees no inode.
+    let first: Vec<_> = objects.by_ref().take(FILES).collect();
+    for range in [0..PIECE, PIECE..BYTES] {
+        for object in &first {
+            read(&dataset, *object, range.clone(), false).await.unwrap();
+        }
+    }
+    assert_eq!(dataset.stats().evicted_pieces, 0);
+    for object in objects {
+        read(&dataset, object, 0..BYTES, false).await.unwrap();
+        if dataset.stats().evicted_pieces > 0 {
+            break;
+        }
+    }
+    let evicted = dataset.stats().evicted_pieces;
+    assert!((1..FILES as u64 / 2).contains(&evicted), "{evicted} pieces made room for one file");
+    engine.shutdown().await;
+}
