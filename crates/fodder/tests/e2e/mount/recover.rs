@@ -72,6 +72,18 @@ fn cache_files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Waits until the index has every cache file: what it does not have when the node is killed is removed by the next one.
+fn wait_until_durable(cache: &Path) {
+    let tier = cache.join("tier");
+    wait_for("the cache files to be in the index", || {
+        let index = fs::read(tier.join("index.log")).unwrap();
+        cache_files(&tier).iter().all(|path| {
+            let key = u128::from_str_radix(&path.file_name().unwrap().to_string_lossy(), 16).unwrap().to_be_bytes();
+            index.windows(key.len()).any(|bytes| bytes == key)
+        })
+    });
+}
+
 /// Reads objects past the mount, so that it holds nothing of them.
 fn read_items(node: &Node, ids: std::ops::Range<u64>) {
     let mut client = FrameClient::connect(&Address::Unix(Path::new(node.line("socket")).into())).unwrap();
@@ -103,9 +115,11 @@ fn files_that_are_open_through_a_mount_count_against_the_quota_after_a_crash(way
     let cached: Vec<File> = (0..12).map(|n| open(8 + n * 5 % 12)).collect();
     let mount_pid = mounted.child.id();
     assert_eq!(distinct(&unlinked(&place.cache(), mount_pid)), 8);
+    wait_until_durable(&place.cache());
     node.child.kill().unwrap();
     node.child.wait().unwrap();
     node = place.node(&flags);
+    assert_eq!(distinct(&unlinked(&place.cache(), mount_pid)), 8, "the next node has what was cached");
     let pids = [mount_pid, node.child.id()];
     let (tier, mut most) = (place.cache().join("tier"), 0);
     wait_for("all open files to be evicted", || {
@@ -150,6 +164,7 @@ fn flip_bits(way: Way, flags: &[&str], signal: Signal) {
         assert!(fs::read(&path).unwrap() == *expected);
     }
     let open = File::open(place.mnt().join("open")).unwrap();
+    wait_until_durable(&place.cache());
     kill_process(Pid::from_child(&node.child), signal).unwrap();
     node.child.wait().unwrap();
     let files = cache_files(&place.cache());
