@@ -21,6 +21,12 @@ use std::{
 /// The most memory that objects which the cache does not keep may take while they are open.
 const MEMORY_BYTES: u64 = 256 << 20;
 
+/// Larger objects are cached in files, which are kept instead. Also what a smaller one takes of memory: a page.
+const KEPT_BYTES: u64 = 4096;
+
+/// The most memory that small objects take which are not open.
+const MAX_KEPT_MEMORY: u64 = 64 << 20;
+
 /// A pooled file that nobody opened for so long is given back.
 const UNUSED: Duration = Duration::from_secs(600);
 
@@ -42,7 +48,10 @@ pub(crate) trait Registrar: Send + Sync + std::fmt::Debug {
 pub(crate) enum Content {
     /// In a cache file of the node's.
     Leased(Arc<Lease>),
-    /// In a file of our own.
+    /// In a file in this process's memory.
+    Memory(File),
+    /// In a file that a test has made.
+    #[cfg(test)]
     Own(File),
 }
 
@@ -66,6 +75,8 @@ impl Backing {
     pub(crate) fn file(&self) -> &File {
         match &self.content {
             Content::Leased(lease) => lease.file(),
+            Content::Memory(file) => file,
+            #[cfg(test)]
             Content::Own(file) => file,
         }
     }
@@ -85,6 +96,8 @@ impl Backing {
     pub(crate) fn lease(&self) -> Option<&Arc<Lease>> {
         match &self.content {
             Content::Leased(lease) => Some(lease),
+            Content::Memory(_) => None,
+            #[cfg(test)]
             Content::Own(_) => None,
         }
     }
@@ -103,8 +116,10 @@ impl Backing {
         self.is_refused.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the node evicted the file.
     fn is_unlinked(&self) -> bool {
-        self.file().metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+        !matches!(self.content, Content::Memory(_))
+            && self.file().metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 }
 
@@ -129,6 +144,8 @@ pub(crate) struct Pool {
     /// Seconds since then when the pool was last swept, which is near enough for every open.
     clock_s: AtomicU64,
     memory: Arc<AtomicU64>,
+    /// What small objects take of memory that are kept.
+    kept_memory: Arc<AtomicU64>,
     /// Where the next sweep begins.
     next_part: AtomicUsize,
 }
@@ -144,6 +161,7 @@ impl Pool {
             began: Instant::now(),
             clock_s: AtomicU64::new(0),
             memory: Arc::default(),
+            kept_memory: Arc::default(),
             next_part: AtomicUsize::new(0),
         }
     }
@@ -193,11 +211,27 @@ impl Pool {
         (taken <= MEMORY_BYTES).then_some(room)
     }
 
-    /// The backing of an object in memory. Not kept: it lives as long as it is open.
-    pub(crate) fn hold(&self, room: Room, bytes: &[u8]) -> io::Result<Arc<Backing>> {
+    /// The backing of an object in memory. The node has no file for a small object even if it is cached: such a one is kept, if
+    /// there is room. Others live as long as they are open.
+    pub(crate) fn hold(&self, ino: u64, room: Room, bytes: &[u8]) -> io::Result<Arc<Backing>> {
         let mut file = File::from(rustix::fs::memfd_create("fodder-object", rustix::fs::MemfdFlags::CLOEXEC)?);
         file.write_all(bytes)?;
-        Ok(Arc::new(self.backing(Content::Own(file), Some(room))))
+        let kept_room = if bytes.len() as u64 <= KEPT_BYTES { self.kept_room() } else { None };
+        let is_kept = kept_room.is_some();
+        let backing = Arc::new(self.backing(Content::Memory(file), kept_room.or(Some(room))));
+        let mut kept = self.kept.lock(ino);
+        match kept.entry(ino) {
+            Entry::Vacant(place) if is_kept && self.one_more() => drop(place.insert(Arc::clone(&backing))),
+            _ => {}
+        }
+        Ok(backing)
+    }
+
+    /// Room for a small object that is kept when it is closed.
+    fn kept_room(&self) -> Option<Room> {
+        let taken = self.kept_memory.fetch_add(KEPT_BYTES, Ordering::Relaxed) + KEPT_BYTES;
+        let room = Room { memory: Arc::clone(&self.kept_memory), size: KEPT_BYTES };
+        (taken <= MAX_KEPT_MEMORY).then_some(room)
     }
 
     /// Gives back what the node evicted, so that its space becomes free, and what nobody used for long. Looks at some of the
@@ -304,10 +338,30 @@ mod tests {
         let pool = Pool::new(2, Arc::new(Ids::default()));
         let room = pool.room(MEMORY_BYTES).unwrap();
         assert!(pool.room(1).is_none());
-        let held = pool.hold(room, b"bytes").unwrap();
+        let held = pool.hold(1, room, &[7; 5000]).unwrap();
         assert!(pool.room(1).is_none());
         drop(held);
         assert!(pool.room(MEMORY_BYTES).is_some());
+    }
+
+    #[test]
+    fn small_objects_are_kept_when_they_are_closed_within_their_memory() {
+        let pool = Pool::new(100_000, Arc::new(Ids::default()));
+        for ino in 1..=MAX_KEPT_MEMORY / KEPT_BYTES {
+            let kept_room = pool.kept_room().unwrap();
+            // As many as there are descriptors in a test are made, and for the others only the memory is taken.
+            if ino <= 3 {
+                drop(kept_room);
+                drop(pool.hold(ino, pool.room(5).unwrap(), b"bytes").unwrap());
+            } else {
+                std::mem::forget(kept_room);
+            }
+        }
+        assert!((1..=3).all(|ino| pool.get(ino).is_some()) && pool.len() == 3);
+        (0..SWEEPS).for_each(|_| pool.sweep());
+        assert_eq!(pool.len(), 3, "they are not files that the node has evicted");
+        drop(pool.hold(4, pool.room(5).unwrap(), b"bytes").unwrap());
+        assert!(pool.get(4).is_none());
     }
 
     #[test]

@@ -102,9 +102,19 @@ pub(crate) trait Node: Send + Sync + 'static {
     /// The file of an object that is whole in the cache; None if it is not. Fetches nothing. The node may read the file to verify
     /// it.
     fn lease(&self, object: ObjectId, arriving: Arriving) -> Result<Option<Content>>;
-    /// The same for a small object of so many bytes; if there is no file, None, and `take` is given all its bytes.
-    fn open(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<Option<Content>> {
-        let file = self.lease(object, Arriving::Await)?;
+    /// The same for a small object of so many bytes; if there is no file, None, and `take` is given all its bytes. If those that are
+    /// on their way are to be ignored, nothing is fetched: [`Error::Full`](fodder_api::Error::Full) if it is not cached.
+    fn open(
+        &self,
+        object: ObjectId,
+        part: Part,
+        arriving: Arriving,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<Content>> {
+        let file = self.lease(object, arriving)?;
+        if file.is_none() && arriving == Arriving::Ignore {
+            return Err(fodder_api::Error::Full("the object is not cached".into()));
+        }
         if file.is_none() {
             self.read(object, part, take)?;
         }

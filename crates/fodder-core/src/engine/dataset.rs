@@ -241,6 +241,12 @@ impl Dataset {
             return Ok(lease);
         }
         let size = self.objects().size(object);
+        if self.stocks.iter().all(|(_, stock)| stock.shelf.cell_bytes(object).is_some()) {
+            let path = self.objects().path(object);
+            return Err(Error::Full(format!(
+                "{path:?} ({size} bytes) is too small for a cache file of its own: read it"
+            )));
+        }
         self.read_stream(object, 0..size).try_for_each(|_| async { Ok(()) }).await?;
         // What waits in memory for jobs lands when they have come, which may be after whoever waits here.
         self.flights.settled(self.pieces_of(object), |piece| self.staging.has(piece)).await;
@@ -252,6 +258,11 @@ impl Dataset {
                 "{path:?} ({size} bytes) is not kept whole in one tier; raise the cache size, or read it"
             ))
         })
+    }
+
+    /// Whether one tier has all of an object.
+    pub fn is_whole(&self, object: ObjectSlot) -> bool {
+        self.stocks.iter().any(|(_, stock)| self.pieces_of(object).all(|piece| stock.shelf.has(PieceId(piece))))
     }
 
     /// How much of an object is cached, and in which tier if one has all of it.

@@ -15,6 +15,7 @@ use crate::{
     Error, Result,
     budget::{Buffer, Permit},
     id::{ObjectSlot, PieceId},
+    tier::MAX_GROUPED_BYTES,
     tier::ShelfRead,
 };
 use bytes::Bytes;
@@ -140,6 +141,29 @@ impl Dataset {
             }
             Fill::WouldBlock | Fill::Lost => None,
         }
+    }
+
+    /// Reads a small object if it is cached. Waits for the disk, but not for the origin, nor for memory that readers of the origin
+    /// hold. None for larger objects too: a [lease](Dataset::try_open) gives those.
+    pub async fn read_cached(self: &Arc<Self>, object: ObjectSlot) -> Result<Option<(Bytes, Source)>> {
+        let size = self.objects().size(object);
+        if size > MAX_GROUPED_BYTES {
+            return Ok(None);
+        }
+        let mut buffer = vec![0; size as usize];
+        if let Some(source) = self.try_read(object, 0, &mut buffer) {
+            return Ok(Some((buffer.into(), source)));
+        }
+        let dataset = Arc::clone(self);
+        let read = move || match dataset.fill(object, 0, &mut buffer, true) {
+            Fill::Done(source) => {
+                let source = dataset.source_of(object, &(0..size), source);
+                dataset.answered(object, 0..size, source);
+                Some((buffer.into(), source))
+            }
+            Fill::WouldBlock | Fill::Lost => None,
+        };
+        self.shared.reads.run(read).await
     }
 
     /// Reads a range of an object of at most [`Dataset::MAX_READ_BYTES`], from the cache or the origin.

@@ -6,20 +6,20 @@ use super::{
     told,
 };
 use crate::{
-    backing::Backing,
+    backing::{Backing, Room},
     error::Errno,
     inode::{Kind, is_replaced},
     mode::{Mode, Policy},
     node::{Node, Part, SMALL_BYTES},
 };
 use fodder_api::{
-    Error as NodeError,
+    Error as NodeError, Result as NodeResult,
     frames::{Arriving, ObjectInfo},
 };
 use parking_lot::Mutex;
 use rustix::io::ReadWriteFlags;
 use std::{
-    io::IoSliceMut,
+    io::{self, IoSliceMut},
     iter,
     ops::Range,
     os::unix::fs::FileExt,
@@ -67,6 +67,40 @@ struct Reading {
     object: ObjectInfo,
     whole: Option<Arc<Backing>>,
     open: Option<Arc<Handle>>,
+}
+
+/// The bytes of an object that has no file, as they come.
+struct Held<'a, N> {
+    fs: &'a FileSystem<N>,
+    ino: u64,
+    object: ObjectInfo,
+    room: Option<Room>,
+    backing: Option<io::Result<Arc<Backing>>>,
+}
+
+impl<'a, N: Node> Held<'a, N> {
+    fn new(fs: &'a FileSystem<N>, ino: u64, object: ObjectInfo, room: Room) -> Self {
+        Self { fs, ino, object, room: Some(room), backing: None }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let exact = bytes.len() as u64 == self.object.size;
+        self.backing = self.room.take().filter(|_| exact).map(|room| self.fs.pool.hold(self.ino, room, bytes));
+    }
+
+    /// A file in memory; None if there is no memory for one.
+    fn backing(self) -> NodeResult<Option<Arc<Backing>>> {
+        match self.backing {
+            Some(Ok(backing)) => Ok(Some(backing)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "no memory for an open file; it is read piece by piece");
+                Ok(None)
+            }
+            None => {
+                Err(NodeError::Internal("the node answered with another number of bytes than the object has".into()))
+            }
+        }
+    }
 }
 
 /// Where the answer to a read goes: called once.
@@ -139,12 +173,36 @@ impl<N: Node> FileSystem<N> {
         if let Some(opened) = self.open_kept(ino, true) {
             return Some(opened);
         }
-        match self.node.lease(object.id, Arriving::Ignore) {
-            Ok(Some(content)) => Some(self.open_as(ino, object, Some(self.pool.put(ino, content)))),
-            Ok(None) if object.size > self.settings.whole_bytes => Some(self.open_as(ino, object, None)),
-            Ok(None) => None,
+        match self.cached(ino, object) {
+            Ok(None) if object.size <= self.settings.whole_bytes => None,
+            Ok(whole) => Some(self.open_as(ino, object, whole)),
             Err(error) => Some(Err(told(&error, "open"))),
         }
+    }
+
+    /// The bytes of an object that is whole in the node's cache: its file, or a small object in memory.
+    fn cached(&self, ino: u64, object: ObjectInfo) -> NodeResult<Option<Arc<Backing>>> {
+        let room = if object.size < SMALL_BYTES { self.pool.room(object.size) } else { None };
+        match room {
+            Some(room) => match self.small(ino, object, room, Arriving::Ignore) {
+                Err(NodeError::Full(_)) => Ok(None),
+                found => found,
+            },
+            None => Ok(self.node.lease(object.id, Arriving::Ignore)?.map(|content| self.pool.put(ino, content))),
+        }
+    }
+
+    /// Asks for the file or the bytes of a small object at once.
+    fn small(&self, ino: u64, object: ObjectInfo, room: Room, arriving: Arriving) -> NodeResult<Option<Arc<Backing>>> {
+        let (mut held, all) = (Held::new(self, ino, object, room), self.all_of(object));
+        match self.node.open(object.id, all, arriving, &mut |bytes| held.take(bytes))? {
+            Some(content) => Ok(Some(self.pool.put(ino, content))),
+            None => held.backing(),
+        }
+    }
+
+    fn all_of(&self, object: ObjectInfo) -> Part {
+        Part { offset: 0, length: object.size, reader: self.reader(Some(0), false) }
     }
 
     /// Opens a file from what there is of it.
@@ -161,37 +219,23 @@ impl<N: Node> FileSystem<N> {
 
     /// The file of an object: the node's if it is whole there, else for a small one what is fetched now.
     fn whole(&self, ino: u64, object: ObjectInfo) -> Result<Option<Arc<Backing>>> {
-        let failed = |error: NodeError| told(&error, "open");
+        self.fetch_whole(ino, object).map_err(|error| told(&error, "open"))
+    }
+
+    fn fetch_whole(&self, ino: u64, object: ObjectInfo) -> NodeResult<Option<Arc<Backing>>> {
         let room = || self.pool.room(object.size).filter(|_| object.size <= self.settings.whole_bytes);
-        // Of a small object the file or the bytes are asked for at once.
-        let early = if object.size < SMALL_BYTES { room() } else { None };
-        let at_once = early.is_some();
-        if !at_once && let Some(content) = self.node.lease(object.id, Arriving::Await).map_err(failed)? {
+        if object.size < SMALL_BYTES
+            && let Some(room) = room()
+        {
+            return self.small(ino, object, room, Arriving::Await);
+        }
+        if let Some(content) = self.node.lease(object.id, Arriving::Await)? {
             return Ok(Some(self.pool.put(ino, content)));
         }
-        let Some(room) = early.or_else(room) else { return Ok(None) };
-        let mut held = None;
-        let mut room = Some(room);
-        let mut hold = |bytes: &[u8]| {
-            let exact = bytes.len() as u64 == object.size;
-            held = room.take().filter(|_| exact).map(|room| self.pool.hold(room, bytes));
-        };
-        let all = Part { offset: 0, length: object.size, reader: self.reader(Some(0), false) };
-        let file = match at_once {
-            true => self.node.open(object.id, all, &mut hold).map_err(failed)?,
-            false => self.node.read(object.id, all, &mut hold).map(|()| None).map_err(failed)?,
-        };
-        if let Some(content) = file {
-            return Ok(Some(self.pool.put(ino, content)));
-        }
-        match held {
-            Some(Ok(backing)) => Ok(Some(backing)),
-            Some(Err(error)) => {
-                tracing::warn!(%error, "no memory for an open file; it is read piece by piece");
-                Ok(None)
-            }
-            None => Err(Errno::Io),
-        }
+        let Some(room) = room() else { return Ok(None) };
+        let mut held = Held::new(self, ino, object, room);
+        self.node.read(object.id, self.all_of(object), &mut |bytes| held.take(bytes))?;
+        held.backing()
     }
 
     /// The file if the kernel takes it for passthrough.

@@ -157,7 +157,8 @@ fn a_listing_goes_on_when_the_dataset_changes_and_when_its_snapshot_is_gone() {
 
 #[test]
 fn a_small_object_is_fetched_whole_once_and_passed_through() {
-    let (fs, ids) = small([("a", (0..200).collect())]);
+    let (fs, ids) =
+        mount(Memory::new([("a", (0..200).cycle().take(5000).collect())]), |settings| settings.whole_bytes = 5000);
     let ino = find(&fs, "a").unwrap().ino;
     assert!(fs.try_open(ino).is_none(), "nothing is at hand yet");
     let first = fs.open(ino).unwrap();
@@ -177,6 +178,21 @@ fn a_small_object_is_fetched_whole_once_and_passed_through() {
     fs.release(ino, third.handle);
     assert_eq!((fs.node.reads.load(Relaxed), ids.open()), (1, 1), "a leased file is kept");
     assert!(fs.try_open(ino).unwrap().is_ok());
+}
+
+#[test]
+fn an_object_without_a_cache_file_of_its_own_stays_in_memory_and_its_opens_are_reported() {
+    let (fs, ids) = small([("a", (0..200).collect())]);
+    let ino = find(&fs, "a").unwrap().ino;
+    for _ in 0..3 {
+        let opened = fs.open(ino).unwrap();
+        assert_eq!(read(&fs, ino, opened.handle, 10, 20).unwrap(), (10..30).collect::<Vec<u8>>());
+        drop(opened.mode);
+        fs.release(ino, opened.handle);
+    }
+    assert_eq!((fs.node.reads.load(Relaxed), ids.open()), (1, 1));
+    fs.tell_touched();
+    assert_eq!(fs.node.touched.lock().len(), 2, "the node gave the bytes once, and knows");
 }
 
 #[test]
@@ -388,11 +404,12 @@ fn the_node_is_told_of_opens_that_it_does_not_see() {
 
 #[test]
 fn a_file_that_the_kernel_reads_itself_is_also_read_for_it() {
-    let (fs, ids) = small([("a", (0..200).collect())]);
+    let (fs, ids) =
+        mount(Memory::new([("a", (0..200).cycle().take(5000).collect())]), |settings| settings.whole_bytes = 5000);
     let ino = find(&fs, "a").unwrap().ino;
     let opened = fs.open(ino).unwrap();
     assert!(matches!(opened.mode, Mode::Passthrough(_)) && fs.counts().1 == 0);
-    assert_eq!(read(&fs, ino, opened.handle, 190, 100).unwrap(), (190..200).collect::<Vec<u8>>());
+    assert_eq!(read(&fs, ino, opened.handle, 4990, 100).unwrap(), (190..200).collect::<Vec<u8>>());
     assert!(fs.begin_read(FileRef { ino, handle: Some(opened.handle), paged: false }, 0, 100).1.is_empty());
     drop(opened.mode);
     fs.release(ino, opened.handle);

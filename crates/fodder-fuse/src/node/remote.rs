@@ -308,7 +308,13 @@ impl Node for Remote {
         }
     }
 
-    fn open(&self, object: ObjectId, part: Part, take: &mut dyn FnMut(&[u8])) -> Result<Option<Content>> {
+    fn open(
+        &self,
+        object: ObjectId,
+        part: Part,
+        arriving: Arriving,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<Content>> {
         let leased = self.ask(self.patience, |link| {
             if !link.client.opens_objects() {
                 // A node of the version before.
@@ -317,7 +323,7 @@ impl Node for Remote {
                     leased => leased.map(Some),
                 };
             }
-            let leased = link.client.open_object(link.handle, object, part.reader, &mut link.batch)?;
+            let leased = link.client.open_object(link.handle, object, (part.reader, arriving), &mut link.batch)?;
             if leased.is_none() {
                 link.take_read(take)?;
             }

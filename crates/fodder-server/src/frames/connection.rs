@@ -255,9 +255,9 @@ impl Connection {
                 let place = Place::of_object(&open.0, object);
                 self.lease(head.request, &open.0, vec![(NO_ITEM, place)], Fetch::Nothing(arriving))
             }),
-            Request::OpenObject { object, reader } => self.opened(&head).and_then(|(dataset, _)| {
+            Request::OpenObject { object, reader, arriving } => self.opened(&head).and_then(|(dataset, _)| {
                 let place = Place::of_object(&dataset, object)?;
-                self.open_object(head.request, dataset, place, reader)
+                self.open_object(head.request, dataset, place, (reader, arriving))
             }),
             Request::View { object, offset, length, reader, arriving } => {
                 self.opened(&head).and_then(|(dataset, _)| {

@@ -4,7 +4,11 @@ use super::{
     connection::{Connection, End},
     output::text_of,
 };
-use crate::{place::Place, wire};
+use crate::{
+    items::{Part, Wanted},
+    place::Place,
+    wire,
+};
 use fodder_api::frames::{Arriving, Flags, Kind, LeaseHead, NO_ITEM, ReplyHead};
 use fodder_core::{
     Dataset, Error, Result,
@@ -118,24 +122,39 @@ impl Connection {
         Ok(self.send_leases(request, dataset, places, fetched))
     }
 
-    /// Answers with the file of an object, as to somebody who opens it, or with all its bytes if there is none to be had.
+    /// Answers with the file of an object that is opened, or with all its bytes if there is no file to be had. Where bytes that are
+    /// on their way are ignored, nothing is fetched, and an object that is not cached is [`Error::Full`].
     pub(super) fn open_object(
         &mut self,
         request: u32,
         dataset: Arc<Dataset>,
         place: Place,
-        reader: u64,
+        (reader, arriving): (u64, Arriving),
     ) -> Result<Result<(), End>> {
         self.can_lease()?;
         let places = vec![(NO_ITEM, Ok(place.clone()))];
-        let fetched = match self.fetch(&dataset, &places, Fetch::Nothing(Arriving::Await)) {
+        let fetched = match self.fetch(&dataset, &places, Fetch::Nothing(arriving)) {
             Ok(fetched) => fetched,
             Err(end) => return Ok(Err(end)),
         };
-        if let Some(Err(Error::Full(_))) = fetched.get(&place.object) {
-            return Ok(self.read(request, dataset, &place, place.range.clone(), reader));
+        match (fetched.get(&place.object), arriving) {
+            (Some(Err(Error::Full(_))), Arriving::Await) => {
+                Ok(self.read(request, dataset, &place, place.range.clone(), reader))
+            }
+            (Some(Err(Error::Full(_))), Arriving::Ignore) => self.read_cached(request, &dataset, &place),
+            _ => Ok(self.send_leases(request, &dataset, places, fetched)),
         }
-        Ok(self.send_leases(request, &dataset, places, fetched))
+    }
+
+    /// Answers with the bytes of a small object that is cached.
+    fn read_cached(&mut self, request: u32, dataset: &Arc<Dataset>, place: &Place) -> Result<Result<(), End>> {
+        let (bytes, source) = match self.wait(dataset.read_cached(place.object)) {
+            Ok(read) => read?.ok_or_else(|| Error::Full("the object is not cached".into()))?,
+            Err(end) => return Ok(Err(end)),
+        };
+        let wanted = Wanted::from(place.item.unwrap_or(NO_ITEM));
+        let part = Part { index: 0, wanted, label: place.label, size: bytes.len() as u64, offset: 0 };
+        Ok(self.output.segments(&mut self.socket, request, &part, source, &[bytes]).map_err(End::from))
     }
 
     /// Whether files can be sent on this connection.
@@ -167,14 +186,15 @@ impl Connection {
                 Fetch::Nothing(Arriving::Ignore) => {
                     let lease = dataset.try_open(object);
                     match lease {
-                        Ok(None) => dataset.notice_open(object, true),
+                        Ok(None) if !dataset.is_whole(object) => dataset.notice_open(object, true),
                         _ => drop(dataset.notice_open_file(object, true)),
                     }
                     lease
                 }
                 Fetch::Nothing(Arriving::Await) => {
                     let lease = dataset.try_open(object);
-                    let comes = dataset.notice_open_file(object, !matches!(lease, Ok(None)));
+                    let comes =
+                        dataset.notice_open_file(object, !matches!(lease, Ok(None)) || dataset.is_whole(object));
                     let came = comes && self.wait(dataset.comes_whole(object, WHOLE))?;
                     if came { dataset.try_open(object) } else { lease }
                 }

@@ -61,7 +61,7 @@ fn questions() -> Vec<Request<'static>> {
         Request::LeasePath { path: "cat/0.jpg" },
         Request::Lookup { path: "cat" },
         Request::LeaseObject { object, arriving: Arriving::Await },
-        Request::OpenObject { object, reader: 0 },
+        Request::OpenObject { object, reader: 0, arriving: Arriving::Await },
         Request::View { object, offset: 0, length: 1, reader: 0, arriving: Arriving::Await },
         Request::Viewed,
         Request::Describe { object },

@@ -21,11 +21,11 @@ use std::{
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_outlive_eviction_and_the_node() {
     let mut bench = Bench::start().await;
-    let (address, count) = (bench.unix(), bench.items());
+    let (address, mut ids) = (bench.unix(), bench.leasable());
+    ids.push(ids[1]);
     let leases: Vec<Leased> = blocking(move || {
         let mut client = FrameClient::connect(&address).unwrap();
         let open = client.open(NAME, None).unwrap();
-        let ids: Vec<u64> = (0..count).chain([1]).collect();
         let leases: Vec<_> = client.get_leases(open.handle, &ids).unwrap().into_iter().map(|l| l.unwrap()).collect();
         let by_path = client.lease_path(open.handle, "bee/003.jpg").unwrap();
         assert_eq!(by_path.asked, NO_ITEM);
@@ -51,25 +51,26 @@ async fn leases_outlive_eviction_and_the_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kept_leases_need_no_node_and_are_bounded() {
     let mut bench = Bench::start().await;
-    let (address, count) = (bench.unix(), bench.items());
+    let (address, count, all) = (bench.unix(), bench.items(), bench.leasable());
+    let asked = all.clone();
     let (mut client, mut cache) = blocking(move || {
         let mut client = FrameClient::connect(&address).unwrap();
         let open = client.open(NAME, None).unwrap();
         let mut small = LeaseCache::new(open.handle, 3);
-        let all: Vec<u64> = (0..count).collect();
+        let all = asked;
         for _ in 0..2 {
             assert!(small.get(&mut client, &all).unwrap().iter().all(|lease| lease.is_ok()));
             assert_eq!(small.len(), 3);
         }
         let mut cache = LeaseCache::new(open.handle, 1000);
         cache.get(&mut client, &all).unwrap();
-        let errors = cache.get(&mut client, &[0, count, 1]).unwrap();
+        let errors = cache.get(&mut client, &[all[0], count, all[1]]).unwrap();
         assert!(errors[0].is_ok() && matches!(errors[1], Err(Error::NotFound(_))) && errors[2].is_ok());
         (client, cache)
     })
     .await;
     bench.stop().await;
-    let all: Vec<u64> = (0..count).rev().collect();
+    let all: Vec<u64> = all.into_iter().rev().collect();
     for leased in cache.get(&mut client, &all).unwrap() {
         let leased = leased.unwrap();
         assert!(leased.read().unwrap() == bench.expected(leased.asked));
@@ -83,13 +84,13 @@ async fn leases_are_given_back_with_their_connection() {
     let (mut client, leases, handle) = blocking(move || {
         let mut client = FrameClient::connect(&address).unwrap();
         let handle = client.open(NAME, None).unwrap().handle;
-        let leases = client.get_leases(handle, &[0, 1, 2]).unwrap();
+        let leases = client.get_leases(handle, &[0, 3, 4]).unwrap();
         (client, leases, handle)
     })
     .await;
     // Dropped and asked for again: the node was told in between, and sends the file anew.
     drop(leases);
-    for leased in client.get_leases(handle, &[2, 1, 0, 2]).unwrap() {
+    for leased in client.get_leases(handle, &[4, 3, 0, 4]).unwrap() {
         let leased = leased.unwrap();
         assert!(leased.read().unwrap() == bench.expected(leased.asked));
     }

@@ -146,11 +146,14 @@ async fn an_object_is_given_by_its_bytes_and_by_its_file_once_it_is_whole() {
         let object = client.lookup(handle, "bee/005.jpg").unwrap().iter().next().unwrap().object.unwrap().id;
         let mut batch = Batch::new();
         assert!(client.opens_objects());
-        assert!(client.open_object(handle, object, 7, &mut batch).unwrap().is_none(), "it is not cached");
+        assert!(
+            client.open_object(handle, object, (7, Arriving::Await), &mut batch).unwrap().is_none(),
+            "it is not cached"
+        );
         assert!(batch.get(0).unwrap().data.unwrap() == expected);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let leased = loop {
-            match client.open_object(handle, object, 7, &mut batch).unwrap() {
+            match client.open_object(handle, object, (7, Arriving::Await), &mut batch).unwrap() {
                 Some(leased) => break leased,
                 None => assert!(batch.get(0).unwrap().data.unwrap() == expected),
             }
@@ -158,17 +161,20 @@ async fn an_object_is_given_by_its_bytes_and_by_its_file_once_it_is_whole() {
         };
         assert!(leased.read().unwrap() == expected);
         // The file is here already, and is named; once it was given back it is sent anew.
-        let again = client.open_object(handle, object, 7, &mut batch).unwrap().unwrap();
+        let again = client.open_object(handle, object, (7, Arriving::Await), &mut batch).unwrap().unwrap();
         assert!(std::sync::Arc::ptr_eq(&again.lease, &leased.lease));
         drop((again, leased));
-        assert!(client.open_object(handle, object, 7, &mut batch).unwrap().unwrap().read().unwrap() == expected);
-        let stale = client.open_object(handle, ObjectId { key: [1; 16], ..object }, 7, &mut batch);
+        assert!(
+            client.open_object(handle, object, (7, Arriving::Await), &mut batch).unwrap().unwrap().read().unwrap()
+                == expected
+        );
+        let stale = client.open_object(handle, ObjectId { key: [1; 16], ..object }, (7, Arriving::Await), &mut batch);
         assert!(matches!(stale, Err(Error::Stale(_))), "{stale:?}");
         client.ping().unwrap();
         let mut remote = FrameClient::connect(&tcp).unwrap();
         assert!(!remote.opens_objects());
         let handle = remote.open(NAME, None).unwrap().handle;
-        let refused = remote.open_object(handle, object, 7, &mut batch);
+        let refused = remote.open_object(handle, object, (7, Arriving::Await), &mut batch);
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
         remote.ping().unwrap();
     })
@@ -252,6 +258,37 @@ async fn a_dataset_that_was_removed_and_added_again_is_opened_anew() {
         client.lookup(new, "bee").unwrap();
         client.close(old).unwrap();
         assert!(matches!(client.lookup(old, "bee"), Err(Error::NotFound(_))));
+    })
+    .await;
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_object_is_never_leased_and_given_by_its_bytes_without_the_origin_once_it_is_cached() {
+    let mut bench = Bench::start().await;
+    let (unix, expected) = (bench.unix(), bench.files["bee/002.jpg"].clone());
+    let origin = bench.dir.path().join("origin");
+    blocking(move || {
+        let mut client = FrameClient::connect(&unix).unwrap();
+        let handle = client.open(NAME, None).unwrap().handle;
+        let object = client.lookup(handle, "bee/002.jpg").unwrap().iter().next().unwrap().object.unwrap().id;
+        let mut batch = Batch::new();
+        let refused = client.open_object(handle, object, (7, Arriving::Ignore), &mut batch);
+        assert!(matches!(refused, Err(Error::Full(_))), "it is not cached: {refused:?}");
+        assert!(client.open_object(handle, object, (7, Arriving::Await), &mut batch).unwrap().is_none());
+        assert!(batch.get(0).unwrap().data.unwrap() == expected);
+        // It is on its way to the disk.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while matches!(client.open_object(handle, object, (7, Arriving::Ignore), &mut batch), Err(Error::Full(_))) {
+            assert!(std::time::Instant::now() < deadline, "what was read is never cached");
+        }
+        std::fs::remove_dir_all(origin).unwrap();
+        assert!(client.open_object(handle, object, (7, Arriving::Ignore), &mut batch).unwrap().is_none());
+        assert!(batch.get(0).unwrap().data.unwrap() == expected);
+        let Err(Error::Full(text)) = client.lease_path(handle, "bee/002.jpg") else {
+            panic!("a lease of a small object")
+        };
+        assert!(text.contains("too small for a cache file"), "{text}");
     })
     .await;
     bench.stop().await;

@@ -96,6 +96,11 @@ impl Bench {
         self.engine.dataset(NAME).unwrap().snapshot().len()
     }
 
+    /// The items that have a cache file of their own, which small ones have not.
+    pub(crate) fn leasable(&self) -> Vec<u64> {
+        (0..self.items()).filter(|&id| !(1..=4096).contains(&self.expected(id).len())).collect()
+    }
+
     /// The bytes an item should have.
     pub(crate) fn expected(&self, id: u64) -> &[u8] {
         let dataset = self.engine.dataset(NAME).unwrap();

@@ -102,16 +102,18 @@ impl FrameClient {
         self.version >= OPENS_SINCE && self.line.carries_descriptors()
     }
 
-    /// Takes an object's file if all of the object is in one tier; else None, and its bytes are in `batch`, as its one item.
+    /// Takes an object's file if all of the object is in one tier; else None, and its bytes are in `batch`, as its one item. With
+    /// [`Arriving::Ignore`] nothing is fetched: [`Error::Full`] if it is not cached.
     pub fn open_object(
         &mut self,
         handle: u32,
         object: ObjectId,
-        reader: u64,
+        (reader, arriving): (u64, Arriving),
         batch: &mut Batch,
     ) -> Result<Option<Leased>> {
+        let arriving = self.understood(arriving);
         for _ in 0..2 {
-            let request = self.send(Request::OpenObject { object, reader }, handle)?;
+            let request = self.send(Request::OpenObject { object, reader, arriving }, handle)?;
             let head = self.head()?;
             if head.kind == Kind::Item {
                 self.receive_behind(&head.encode(), request, Some(1), batch)?;

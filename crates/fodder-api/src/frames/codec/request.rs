@@ -201,6 +201,8 @@ pub enum Request<'a> {
         object: ObjectId,
         /// As for a read.
         reader: u64,
+        /// Whether to wait for bytes that are on their way, and to fetch them.
+        arriving: Arriving,
     },
     /// Asks what is known of an object.
     Describe {

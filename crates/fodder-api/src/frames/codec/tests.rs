@@ -63,7 +63,11 @@ proptest! {
                 object: ObjectId { slot: rank, key: snapshot.unwrap_or_default() },
                 arriving: if rank % 2 == 0 { Arriving::Await } else { Arriving::Ignore },
             },
-            Request::OpenObject { object: ObjectId { slot: rank, key: [5; 16] }, reader: item },
+            Request::OpenObject {
+                object: ObjectId { slot: rank, key: [5; 16] },
+                reader: item,
+                arriving: if rank % 2 == 0 { Arriving::Await } else { Arriving::Ignore },
+            },
             Request::Touch { objects },
             Request::Renew { check: rank % 2 == 0, objects },
             Request::View {

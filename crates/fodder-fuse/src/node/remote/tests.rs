@@ -5,8 +5,8 @@ use super::*;
 use fodder_api::{
     Delivery, Source,
     frames::{
-        Flags, Hello, HelloReply, ItemHead, Kind, LeaseHead, NO_ITEM, OPENS_SINCE, OpenedHead, ReplyHead, Request,
-        RequestHead,
+        Arriving, Flags, Hello, HelloReply, ItemHead, Kind, LeaseHead, NO_ITEM, OPENS_SINCE, OpenedHead, ReplyHead,
+        Request, RequestHead,
     },
     v1::ErrorCode,
 };
@@ -63,7 +63,7 @@ fn a_node_of_the_version_before_is_asked_for_the_file_and_then_for_the_bytes() {
     let remote = Remote::new(Address::Unix(path), "set".into(), Duration::from_secs(30), Box::new(|| {}));
     let object = ObjectId { slot: 0, key: [1; 16] };
     let (mut taken, part) = (Vec::new(), Part { offset: 0, length: BYTES.len() as u64, reader: 3 });
-    let file = remote.open(object, part, &mut |bytes| taken.extend_from_slice(bytes)).unwrap();
+    let file = remote.open(object, part, Arriving::Await, &mut |bytes| taken.extend_from_slice(bytes)).unwrap();
     assert!(file.is_none());
     assert_eq!(taken, BYTES);
     drop(remote);

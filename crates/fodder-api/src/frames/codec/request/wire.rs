@@ -114,7 +114,8 @@ impl<'a> Request<'a> {
             }
             OPEN_OBJECT => {
                 let Some((reader, id)) = body.split_at_checked(8) else { return bad("an open cut short") };
-                Self::OpenObject { object: object(id)?, reader: u64_at(reader, 0) }
+                let (object, arriving) = object_arriving(id)?;
+                Self::OpenObject { object, reader: u64_at(reader, 0), arriving }
             }
             DESCRIBE => Self::Describe { object: object(body)? },
             TOUCH => Self::Touch { objects: ObjectIds::decode(body, MAX_TOUCHED)? },
@@ -235,9 +236,10 @@ impl<'a> Request<'a> {
                 arriving.encode(out);
                 LEASE_OBJECT
             }
-            Self::OpenObject { object, reader } => {
+            Self::OpenObject { object, reader, arriving } => {
                 out.extend_from_slice(&reader.to_le_bytes());
                 out.extend_from_slice(&object.encode());
+                arriving.encode(out);
                 OPEN_OBJECT
             }
             Self::Describe { object } => {
