@@ -21,7 +21,7 @@ use std::{
     },
     time::Duration,
 };
-use table::{Next, Reads, Table};
+use table::{Next, Reads, Table, Wanted};
 
 /// How often the background thread runs while leases are held.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ impl Leases {
                 }
                 Some(kept)
             }
-            Next::Request(ids) => py.detach(|| self.0.request(whom, dataset, snapshot, id, &ids)),
+            Next::Request(wanted) => py.detach(|| self.0.request(whom, dataset, snapshot, id, &wanted)),
             Next::Pass => None,
         }
     }
@@ -146,7 +146,7 @@ impl Shared {
         dataset: &str,
         snapshot: &str,
         id: u64,
-        ids: &[u64],
+        wanted: &Wanted,
     ) -> Option<Arc<Kept>> {
         let mut connection = match self.connection.try_lock() {
             Ok(connection) => connection,
@@ -154,9 +154,9 @@ impl Shared {
             // Another thread requests leases: reading over the socket takes no longer than waiting for it.
             Err(TryLockError::WouldBlock) => return None,
         };
-        match request_over(&mut connection, whom, dataset, snapshot, ids) {
+        match request_over(&mut connection, whom, dataset, snapshot, &wanted.ids) {
             Ok((items, leased)) => {
-                self.table().insert(dataset, snapshot, items, leased);
+                self.table().insert(dataset, snapshot, items, leased, wanted.replaces_oldest);
                 drop(connection);
                 self.sweep_later();
             }

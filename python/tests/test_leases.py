@@ -135,6 +135,34 @@ def test_no_more_than_a_quarter_of_the_files_that_may_be_open_are_kept(node, war
     assert total == sum(map(len, data.content))
 
 
+REFUSED = """
+import sys, fodder
+pets = fodder.connect(sys.argv[1]).dataset("pets")
+cached = int(sys.argv[2])
+for n in range(cached):
+    pets[n]
+before = pets.client._node.held_leases()
+pets[cached]
+print(before, pets.client._node.held_leases())
+"""
+
+
+def test_kept_files_are_not_dropped_for_leases_that_the_node_does_not_grant(node, data):
+    pets = fodder.connect(node.address).dataset("pets")
+    pets.warm("class0", progress=False)
+    cached = sum(path.startswith("class0/") for path in data.paths)
+
+    def limit():
+        # Of the ten places, the items of one class leave two free.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+
+    command = [sys.executable, "-c", REFUSED, node.address, str(cached)]
+    ended = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    before, after = map(int, ended.stdout.split())
+    assert before == after == cached
+
+
 def test_items_over_tcp_are_read_without_leases(node, warm, data):
     pets = fodder.connect(node.tcp).dataset("pets")
     read_all(pets, data)

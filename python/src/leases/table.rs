@@ -48,9 +48,18 @@ pub(super) enum Next {
     /// Read this file. The ids are reads that are due to be reported.
     Read(Arc<Kept>, Vec<u64>),
     /// Request these leases first.
-    Request(Vec<u64>),
+    Request(Wanted),
     /// Read over the socket.
     Pass,
+}
+
+/// Leases to request.
+pub(super) struct Wanted {
+    /// At most as many as the table has room for, so that the files of a reply and those that they replace are at most twice
+    /// the capacity.
+    pub(super) ids: Vec<u64>,
+    /// Whether what is granted replaces the oldest files of its snapshot where no place is free.
+    pub(super) replaces_oldest: bool,
 }
 
 /// An item: dataset, snapshot and id.
@@ -87,36 +96,42 @@ impl Table {
             of.pass -= 1;
             return Next::Pass;
         }
-        let ids = self.wanted(at, id, in_sequence);
-        if ids.is_empty() { Next::Pass } else { Next::Request(ids) }
+        let wanted = self.wanted(at, id, in_sequence);
+        if wanted.ids.is_empty() { Next::Pass } else { Next::Request(wanted) }
     }
 
     /// The leases to request for a read of `id`: with its neighbours if they will be read soon, or if there is room for the
     /// whole dataset. Reads in sequence replace the oldest files; other reads fill the table and then keep it, because an
     /// epoch reads everything once and the oldest file would be read next.
-    fn wanted(&mut self, at: usize, id: u64, in_sequence: bool) -> Vec<u64> {
+    fn wanted(&self, at: usize, id: u64, in_sequence: bool) -> Wanted {
         let of = &self.snapshots[at];
         let fits = of.items > 0 && of.items <= self.capacity as u64;
         let end = if in_sequence || fits { of.items.min(id + MAX_LEASES as u64) } else { 0 }.max(id + 1);
         let mut ids: Vec<u64> = (id..end).filter(|id| !of.kept.contains_key(id)).collect();
-        let free = self.capacity - self.held;
-        if in_sequence && free < ids.len() {
-            for _ in free..ids.len() {
-                let Some(oldest) = self.snapshots[at].order.pop_front() else { break };
-                self.held -= usize::from(self.snapshots[at].kept.remove(&oldest).is_some());
-            }
-        }
-        ids.truncate(self.capacity - self.held);
-        ids
+        let replaceable = if in_sequence { of.kept.len() } else { 0 };
+        ids.truncate(self.capacity - self.held + replaceable);
+        Wanted { ids, replaces_oldest: in_sequence }
     }
 
     /// Keeps what the node granted. Nothing granted: leases are requested less often from now on.
-    pub(super) fn insert(&mut self, dataset: &str, snapshot: &str, items: u64, granted: Vec<Leased>) {
+    pub(super) fn insert(
+        &mut self,
+        dataset: &str,
+        snapshot: &str,
+        items: u64,
+        granted: Vec<Leased>,
+        replaces_oldest: bool,
+    ) {
         let used = self.made.elapsed().as_secs();
         let at = self.at(dataset, snapshot);
         self.snapshots[at].items = items;
         if granted.is_empty() {
             return self.snapshots[at].refused();
+        }
+        if replaces_oldest {
+            // Only now: a node that grants nothing, because nothing of it is cached, costs no file that is kept.
+            let free = self.capacity - self.held;
+            self.held -= self.snapshots[at].remove_oldest(granted.len().saturating_sub(free));
         }
         let of = &mut self.snapshots[at];
         (of.backoff, of.pass) = (0, 0);
@@ -222,6 +237,12 @@ impl Snapshot {
             pass: 0,
             backoff: 0,
         }
+    }
+
+    /// Drops up to so many of the files that were granted first; how many they were.
+    fn remove_oldest(&mut self, count: usize) -> usize {
+        let oldest = self.order.drain(..count.min(self.order.len()));
+        oldest.filter(|id| self.kept.remove(id).is_some()).count()
     }
 
     /// No lease was granted: the next request is twice as far away.
