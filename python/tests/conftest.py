@@ -171,6 +171,26 @@ def serve(tmp_path):
 
 
 @pytest.fixture
+def mount(tmp_path):
+    """Mounts a dataset of a node."""
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip("there is no /dev/fuse")
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    point = tmp_path / "mounted"
+    point.mkdir()
+
+    def start(node, dataset, *flags):
+        command = [_program.find(), "mount", dataset, str(point), "--cache-dir", str(node.cache), *flags]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        return point
+
+    yield start
+    if os.path.ismount(point):
+        subprocess.run([_program.find(), "unmount", "--lazy", str(point)], check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
 def cluster(serve, data, tmp_path):
     """Starts nodes that are one cluster, and waits until they know each other."""
 

@@ -283,13 +283,3 @@ def test_importing_the_module_registers_the_protocol():
     code = "import fodder.fsspec, fsspec; print(fsspec.registry['fodder'].__name__)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.stdout.strip() == "FodderFileSystem", ended.stderr
-
-
-def test_polars_reads_an_open_file(serve, tmp_path):
-    polars = pytest.importorskip("polars", reason="polars is not installed")
-    (tmp_path / "tables").mkdir()
-    table = polars.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
-    table.write_parquet(tmp_path / "tables" / "one.parquet")
-    address = serve(str(tmp_path / "tables"), "--name", "tables").address
-    with fsspec.open("fodder://tables/one.parquet", "rb", addr=address) as file:
-        assert polars.read_parquet(file, columns=["b"]).equals(table.select("b"))

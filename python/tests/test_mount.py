@@ -14,11 +14,6 @@ torchvision = pytest.importorskip("torchvision", reason="torchvision is not inst
 
 from torch.utils.data import DataLoader  # noqa: E402
 
-pytestmark = [
-    pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="there is no /dev/fuse"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root"),
-]
-
 
 @pytest.fixture
 def pictures(tmp_path):
@@ -31,21 +26,6 @@ def pictures(tmp_path):
             image.new("RGB", (64, 48), (label * 90, number * 8, 7)).save(folder / name / f"{number:02}.png")
     (folder / "zoo").symlink_to("cat")
     return folder
-
-
-@pytest.fixture
-def mount(tmp_path):
-    """Mounts a dataset of a node."""
-    point = tmp_path / "mounted"
-    point.mkdir()
-
-    def start(node, dataset, *flags):
-        command = [_program.find(), "mount", dataset, str(point), "--cache-dir", str(node.cache), *flags]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
-        return point
-
-    yield start
-    subprocess.run([_program.find(), "unmount", "--lazy", str(point)], check=True, capture_output=True, timeout=60)
 
 
 def relative(folder, samples):
