@@ -51,7 +51,7 @@ def test_a_subset_is_read_as_a_job_over_its_items(pets, by_content, mode, worker
     orders = [ids_in(of_subset, by_content) for _ in range(3)]
     assert all(sorted(order) == sorted(SUBSET) for order in orders) and orders[0] != orders[1]
     assert all(audit.exact and audit.planned == len(SUBSET) for audit in of_subset.audits) and len(of_subset) == 3
-    assert [job["consumed"] for job in pets.jobs() if job["name"] == of_subset._name] == [len(SUBSET)]
+    assert [job["consumed"] for job in pets.jobs() if job["name"] == of_subset._job.name] == [len(SUBSET)]
     assert of_subset.dataset is subset
     nested = td.Subset(subset, [5, 0])
     assert ids_in(loader(nested, shuffle=False), by_content) == [29, 3]

@@ -48,7 +48,7 @@ def test_a_pass_that_is_left_early_leaves_no_thread_and_the_next_is_whole(pets, 
 
 @pytest.mark.parametrize("persist", [False, True], ids=["ends", "persists"])
 def test_what_a_worker_raises_comes_when_its_batch_is_due(pets, data, by_content, persist):
-    unwanted = data.content[int(np.frombuffer(loader_of(pets)._begin().ids(0, 12, 1)[0], np.uint32)[0])][:8]
+    unwanted = data.content[int(np.frombuffer(loader_of(pets)._begin().plan.ids(0, 12, 1)[0], np.uint32)[0])][:8]
 
     def refuse(view):
         if refusing.value and view[:8] == unwanted:

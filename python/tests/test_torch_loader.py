@@ -57,10 +57,10 @@ def test_an_epoch_is_the_dataset_and_the_audit_says_so(pets, data, by_content, m
         assert sum(loader.sources.values()) == len(data)
         orders.append(given)
     assert orders[0] != orders[1]
-    job = [job for job in pets.jobs() if job["name"] == loader._name]
+    job = [job for job in pets.jobs() if job["name"] == loader._job.name]
     assert job[0]["consumed"] == len(data) and job[0]["mode"] == type(mode).__name__.lower()
     loader.close()
-    assert not [job for job in pets.jobs() if job["name"] == loader._name]
+    assert not [job for job in pets.jobs() if job["name"] == loader._job.name]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])

@@ -143,7 +143,7 @@ def run(rank, world, address, folder, name, state, passes):
     saved = {"given": given, "state": loader.state_dict()}
     for count in passes[1:]:
         assert len(list(itertools.islice(loader, count))) == count
-    torch.save({**saved, "job": loader._name}, f"{folder}/{name}.{rank}")
+    torch.save({**saved, "job": loader._job.name}, f"{folder}/{name}.{rank}")
     if world > 1:
         dist.barrier()
     os._exit(0)

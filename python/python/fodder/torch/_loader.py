@@ -15,24 +15,23 @@ from typing import Any, Callable, cast
 
 import numpy as np
 import torch
-import torch.distributed as dist
 import torch.utils.data
 from torch.utils.data import default_collate, default_convert
 
 import fodder
 from fodder import errors
-from fodder._fodder import Node, Plan
+from fodder._fodder import Plan
 from fodder.torch._ahead import take_ahead
-from fodder.torch._attempt import Start, attempt_of
 from fodder.torch._audit import Audit
 from fodder.torch._batching import batching_of
-from fodder.torch._fetch import Fetch, OnlySample, Parcel, Ticket, Tickets, as_it_is
+from fodder.torch._epoch import Epoch, batches_in, planned_over
+from fodder.torch._fetch import Fetch, OnlySample, Parcel, Tickets, as_it_is
+from fodder.torch._job import Job
 from fodder.torch._listed import sampler_for
 from fodder.torch._mode import Mode, Strict, mode_of
-from fodder.torch._rank import job_name
 from fodder.torch._repeat import note_pass, warn_of_repeat
 from fodder.torch._seat import Seat
-from fodder.torch._source import LocalDataset, local_snapshot, resolve
+from fodder.torch._source import LocalDataset, resolve
 from fodder.torch._told import Told
 from fodder.torch._weights import sample_weights
 
@@ -116,22 +115,18 @@ class Loader:
         self.weights = sample_weights(torch.ones(0))
         self.sources: Counter[str] = Counter()
         self.waited_s = self.elapsed_s = 0.0
-        self._name, self._attempt, self._settings = job, attempt, {"weight": weight, "in_step": in_step}
         self._source = cast("fodder.Dataset", self._items.dataset)
         self._seat = Seat(self, self._source, self.rank)
         self._told = Told(self._seat, self._source.name, self.world)
-        self._again = 0
-        self._plan: Plan | None = None
-        self._rest: Plan | None = None
-        self._total = 0
-        self._resumed_at = 0
-        self._base: dict[str, Any] = {}
-        self._order: dict[str, Any] = {}
-        self._taken = 0
-        self._offsets: list[int] = []
+        ranks = {"rank": self.rank, "world": self.world, "uneven": self.uneven}
+        settings = {"weight": weight, "in_step": in_step}
+        self._job = Job(self._seat, self._source, self.mode, ranks, name=job, attempt=attempt, settings=settings)
+        # The epoch under way; the last one that began; a loaded state, and what it has left of its epoch.
+        self._current: Epoch | None = None
         self._reached = -1
-        self._is_positioned = self.sampler._next != 0
         self._resume: dict[str, Any] | None = None
+        self._rest: Epoch | None = None
+        self._is_positioned = self.sampler._next != 0
         self._tickets = Tickets()
         collate = collate_fn or (default_convert if how.is_single else default_collate)
         self.collate_fn = collate
@@ -151,7 +146,7 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy with the same arguments, which begins where this one is, as a job of its own."""
-        is_known = self._plan is None or isinstance(self.mode, Strict) or self.world == 1
+        is_known = self._current is None or isinstance(self.mode, Strict) or self.world == 1
         # Only all ranks together know where they are in an epoch that reorders; the copy begins it again.
         state = {**self.state_dict(), "job": None} if is_known else None
         return _copy, (type(self), self._arguments, self.epoch, state, self.audits)
@@ -173,17 +168,20 @@ class Loader:
         Trainers count the batches of a resumed epoch from its beginning, and so does a progress bar that begins at
         `batches_taken`.
         """
-        if self._plan is None and self._resume is None:
+        if self._current is None and self._resume is None:
             batches = getattr(self.sampler, "_batch_sampler", None)
-            return self._batches(self.sampler._most(self._next_epoch)) if batches is None else len(batches)
-        if self._plan is None:
-            self._load_rest()
-        return self._resumed_at + self._total
+            if batches is not None:
+                return len(batches)
+            return batches_in(self.sampler._most(self._next_epoch), self._size, self.drop_last)
+        epoch = self._current or self._load_rest()
+        return epoch.resumed_at + epoch.total
 
     @property
     def batches_taken(self) -> int:
         """How many batches of the current epoch the loop has taken, including those before a resume."""
-        return self._resumed_at + self._taken
+        if self._current is not None:
+            return self._current.resumed_at + self._current.taken
+        return 0 if self._resume is None else int(self._resume["batches"])
 
     def set_epoch(self, epoch: int) -> None:
         """Selects the epoch of the next pass. A state loaded in the middle of that same epoch stays in effect."""
@@ -191,17 +189,16 @@ class Loader:
             return
         self._is_positioned = True
         self.epoch = epoch
-        self._plan = self._rest = self._resume = None
-        self._taken = self._resumed_at = 0
+        self._current = self._rest = self._resume = None
         self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:
-        plan = self._begin()
+        epoch = self._begin()
         self.sources, self.waited_s, self.elapsed_s = Counter(), 0.0, 0.0
         begun = time.perf_counter()
         try:
-            yield from self._pass(plan, begun)
-            self._finish(plan)
+            yield from self._pass(epoch, begun)
+            self._finish(epoch)
         finally:
             self.elapsed_s = time.perf_counter() - begun
             self._told.flush()
@@ -250,16 +247,14 @@ class Loader:
         """
         state: dict[str, Any] = {
             "version": 1,
-            "epoch": self._next_epoch if self._plan is None and self._resume is None else self.epoch,
+            "epoch": self._next_epoch if self._current is None and self._resume is None else self.epoch,
             "batches": self.batches_taken,
-            "job": self._name,
+            "job": self._job.name,
             "sampler": self.sampler._state(),
         }
         state["snapshot"] = self._source.snapshot
-        if self._plan is not None:
-            state["checkpoint"] = self._checkpoint(self._plan)
-            state.update({key: self._order.get(key) for key in ("ids", "index")})
-            state["offsets"] = [offset - self._start_of(self._taken) for offset in self._offsets[self._taken :]]
+        if self._current is not None:
+            state.update(self._current.state(self.mode, self.world))
         elif self._resume is not None:
             state.update({key: self._resume[key] for key in ("checkpoint", "ids", "index", "offsets")})
         return state
@@ -276,12 +271,11 @@ class Loader:
         self._seat.leave()
         self._is_positioned = True
         self.sampler._load_state(state["sampler"])
-        self.epoch, self._plan, self._rest, self._taken = state["epoch"], None, None, 0
+        self.epoch, self._current, self._rest = state["epoch"], None, None
         self._resume = state if "checkpoint" in state else None
-        self._resumed_at = state["batches"] if self._resume is not None else 0
         if self._resume is not None:
             # It is this job that goes on. An epoch that begins needs no other, which may be further in it.
-            self._name = self._name or state["job"]
+            self._job.name = self._job.name or state["job"]
 
     def close(self) -> None:
         """Tells the node that this rank is done; when all are, the job is. Ends workers that persist."""
@@ -295,78 +289,51 @@ class Loader:
 
     # An epoch.
 
-    def _begin(self) -> Plan:
-        if self._plan is not None:
+    def _begin(self) -> Epoch:
+        if self._current is not None:
             # The last pass was left early. That epoch is over, and its audit says what is missing.
-            self._finish(self._plan)
+            self._finish(self._current)
         resume = self._resume
         if resume is None:
             self.epoch = self._next_epoch
             if self.epoch <= self._reached:
-                # The same epoch once more: to the node that is another job, by another name where ranks may still be in
-                # the first one.
-                self._seat.leave()
-                self._again += self.world > 1
-            order = dict(self.sampler.order(self.epoch))
-            plan = self._plan_of(order)
-            self._resumed_at = 0
+                self._job.repeat()
+            order = self.sampler.order(self.epoch)
+            snapshot, items, planned = planned_over(self._source, order, self.mode)
+            epoch = self._epoch_of(Plan(snapshot, items, self.epoch, **planned, **self._ranks), order)
         else:
-            plan = self._load_rest()
-            order = {key: resume[key] for key in ("ids", "index") if resume[key] is not None}
-            order = {**(order or {"seed": self.sampler.seed}), "offsets": resume["offsets"]}
-        self._offsets = order.pop("offsets", [])
-        self._plan, self._base, self._order, self._taken = plan, plan.audit(), order, 0
-        self._total = self._batches(plan.share_of(self.rank))
+            epoch = self._load_rest()
+        self._current = epoch
         self._warn_of_repeat()
-        self._reached = plan.epoch
-        self._told.begin(plan.epoch)
-        self._join(plan, order, None if resume is None else resume["checkpoint"])
+        self._reached = epoch.plan.epoch
+        self._told.begin(epoch.plan.epoch)
+        self._job.join(epoch, None if resume is None else resume["checkpoint"])
         self._resume = self._rest = None
-        return plan
+        return epoch
 
     @property
     def _next_epoch(self) -> int:
         """The epoch of the next pass: that of the sampler, because Lightning sets the epoch only there."""
         return self.sampler._next
 
-    def _load_rest(self) -> Plan:
+    def _load_rest(self) -> Epoch:
         """Plans what the loaded state has left of its epoch."""
         if self._rest is None:
             assert self._resume is not None
-            resume, ranks = self._resume, self._ranks
-            snapshot, items, order = self._planned_over(resume)
-            self._rest = Plan.resume(resume["checkpoint"], snapshot, items, ids=order.get("ids"), **ranks)
-            self._offsets = resume["offsets"]
-            self._total = self._batches(self._rest.share_of(self.rank))
+            resume = self._resume
+            order = {key: resume[key] for key in ("ids", "index") if resume[key] is not None}
+            order = {**(order or {"seed": self.sampler.seed}), "offsets": resume["offsets"]}
+            snapshot, items, planned = planned_over(self._source, order, self.mode)
+            plan = Plan.resume(resume["checkpoint"], snapshot, items, ids=planned.get("ids"), **self._ranks)
+            self._rest = self._epoch_of(plan, order, resume["batches"])
         return self._rest
+
+    def _epoch_of(self, plan: Plan, order: dict[str, Any], resumed_at: int = 0) -> Epoch:
+        return Epoch(plan, order, self.rank, self._size, self.drop_last, resumed_at)
 
     @property
     def _ranks(self) -> dict[str, Any]:
         return {"world": self.world, "uneven": self.uneven}
-
-    def _plan_of(self, order: dict[str, Any]) -> Plan:
-        snapshot, items, planned = self._planned_over(order)
-        return Plan(snapshot, items, self.epoch, **planned, **self._ranks)
-
-    def _planned_over(self, order: dict[str, Any]) -> tuple[str, int, dict[str, Any]]:
-        """What a plan is about: the items of the dataset, or the places of a list that may repeat some."""
-        if order.get("index") is None:
-            return self._source.snapshot, len(self._source), {k: order[k] for k in ("seed", "ids") if k in order}
-        if not isinstance(self.mode, Strict):
-            raise ValueError(
-                "an epoch that is read by index (of a dataset that the node does not know, with repeated samples, or "
-                "by a batch sampler) is strict: leave out mode, or give a fodder dataset and a sampler without "
-                "replacement"
-            )
-        items = len(order["index"]) // 4
-        return local_snapshot(items), items, {"ids": np.arange(items, dtype=np.uint32).tobytes()}
-
-    def _join(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
-        """Joins the job at a node, unless the epoch is read by index."""
-        if "index" in order:
-            self._seat.leave()
-        else:
-            self._introduce(plan, order, checkpoint)
 
     def _warn_of_repeat(self) -> None:
         if self._is_seeded and not self._is_positioned and self.epoch == 0 and self._reached < 0:
@@ -379,63 +346,24 @@ class Loader:
         where = id(self.dataset) if is_local else (source.client._settings[0], source.name, source.snapshot)
         return where, self._selection, self.sampler.seed, self.rank, self.world, self._arguments["job"]
 
-    def _introduce(self, plan: Plan, order: dict[str, Any], checkpoint: bytes | None) -> None:
-        """Tells the node which job this is and what it will ask for."""
-        if self._name is None:
-            self._name = job_name(self.world)
-        start = None
-        if checkpoint is not None:
-            self._seat.forget()
-            start = Start(checkpoint, attempt_of(self.world) if self._attempt is None else self._attempt)
-        self._seat.reach(lambda node: self._introduce_at(node, plan, order, start))
-
-    def _introduce_at(self, node: Node, plan: Plan, order: dict[str, Any], start: Start | None) -> None:
-        source = self._source
-        name = f"{self._name} again {self._again}" if self._again else str(self._name)
-        settings: dict[str, Any] = {
-            **self.mode._settings(),
-            **self._settings,
-            "world": self.world,
-            "uneven": self.uneven,
-        }
-        try:
-            job, _, _ = node.introduce(source.name, name, **settings)
-        except errors.Conflict:
-            known = [job for job in node.jobs(source.name) if job["name"] == name]
-            # It may be there on another number of ranks, as it was before it resumed.
-            if not known or (start is None and not self._seat.has_receipt):
-                raise
-            job = known[0]["job"]
-        if start is not None:
-            job = start.resume(node, source.name, job, self.world, self.rank, order.get("ids"))
-        snapshot = self._seat.begin(node, job, plan.epoch, order)
-        if snapshot == source.snapshot:
-            self._seat.job = job
-        elif isinstance(self.mode, Strict):
-            # The dataset was refreshed. What was opened stays as it is; the node's ledger would speak of other items.
-            self._seat.job = None
-            node.leave(source.name, job, self.rank)
-        else:
-            raise errors.Stale("the dataset has changed since it was opened: open it again")
-
-    def _go_on(self, plan: Plan, elsewhere: bool) -> None:
+    def _go_on(self, epoch: Epoch, *, elsewhere: bool) -> None:
         """The node is gone, or knows the job no more: goes on behind what was consumed, at another one or there."""
-        self._told.begin(plan.epoch)
-        self._seat.reach(lambda node: self._introduce_at(node, plan, self._order, None), elsewhere=elsewhere)
+        self._told.begin(epoch.plan.epoch)
+        self._job.go_on(epoch, elsewhere=elsewhere)
 
-    def _pass(self, plan: Plan, begun: float) -> Iterator[Any]:
+    def _pass(self, epoch: Epoch, begun: float) -> Iterator[Any]:
         left: tuple[bytes, bytes] | None = None
         moves = 0
         while True:
-            first = self._taken
+            first = epoch.taken
             try:
-                yield from self._run(plan, first, left, begun)
+                yield from self._run(epoch, first, left, begun)
                 return
             except (errors.NotFound, errors.Unavailable) as error:
                 is_away = isinstance(error, errors.Unavailable)
-                moves = moves + 1 if self._taken == first else 1
+                moves = moves + 1 if epoch.taken == first else 1
                 if self._seat.may_move and self._seat.job is not None and moves <= _MOVES:
-                    self._go_on(plan, is_away)
+                    self._go_on(epoch, elsewhere=is_away)
                     continue
                 # In strict mode workers know what to do when a node was restarted, and this is about something else.
                 if is_away or self._seat.may_move or isinstance(self.mode, Strict) or left is not None:
@@ -443,19 +371,19 @@ class Loader:
                 # So it is if the node has the job: what was not found is an item.
                 if moves > _MOVES or self._seat.is_known():
                     raise
-                self._told.begin(plan.epoch)
+                self._told.begin(epoch.plan.epoch)
                 if self.world == 1:
-                    self._introduce(plan, self._order, plan.checkpoint())
+                    self._job.introduce(epoch, epoch.plan.checkpoint())
                 else:
                     # Only all ranks together could have the job again, and some may wait for this one. What is left
                     # of its own share a rank knows, and reads in the order planned.
                     self._seat.job = None
-                    left = plan.left(self.rank, plan.audit()["pads"] - self._base["pads"])
+                    left = epoch.left()
 
-    def _run(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, begun: float) -> Iterator[Any]:
+    def _run(self, epoch: Epoch, first: int, left: tuple[bytes, bytes] | None, begun: float) -> Iterator[Any]:
         """Batches from the `first` on, which the node counts from 0; of what is `left`, if that is said."""
-        total = self._total
-        self._tickets.tickets = lambda: (self._ticket(plan, first, left, number) for number in range(first, total))
+        numbers = range(first, epoch.total)
+        self._tickets.tickets = lambda: (epoch.ticket(self._seat, self.mode, first, left, number) for number in numbers)
         batches = iter(self._loader)
         ahead = take_ahead(batches, self._acknowledge)
         try:
@@ -467,13 +395,13 @@ class Loader:
                 self.elapsed_s = now - begun
                 if parcel is None:
                     return
-                self._take(plan, parcel)
-                if self._plan is plan and self._taken == total:
+                self._take(epoch, parcel)
+                if self._current is epoch and epoch.taken == epoch.total:
                     # A trainer that knows the length does not ask for another batch, and reads `len` and `audits` next.
-                    self._finish(plan)
+                    self._finish(epoch)
                 if ahead is not None:
                     ahead.taken(parcel)
-                elif self._plan is plan:
+                elif self._current is epoch:
                     self._acknowledge()
                 yield parcel.data
         finally:
@@ -483,29 +411,12 @@ class Loader:
                 # Also of workers that were to persist, if one was killed.
                 self._loader._iterator = None
 
-    def _ticket(self, plan: Plan, first: int, left: tuple[bytes, bytes] | None, number: int) -> Ticket:
-        ids = pads = None
-        job = self._seat.job
-        if isinstance(self.mode, Strict) and (job is None or not self._seat.may_move):
-            start = self._start_of(number)
-            ids, pads = plan.ids(self.rank, start, self._start_of(number + 1) - start)
-        elif left is not None:
-            start, end = (number - first) * self._size, (number - first + 1) * self._size
-            ids, pads = left[0][4 * start : 4 * end], left[1][start:end]
-        # The last batch is asked for with the same size and comes shorter: workers ask in any order, and the node
-        # reserves what was not asked for yet in batches of the size that it hears.
-        index = self._order.get("index")
-        if index is not None:
-            index = np.frombuffer(index, np.uint32)[np.frombuffer(ids or b"", np.uint32)].tobytes()
-        return Ticket(self._seat.address, job, plan.epoch, self.rank, number - first, self._size, ids, pads, index)
-
-    def _take(self, plan: Plan, parcel: Parcel) -> None:
+    def _take(self, epoch: Epoch, parcel: Parcel) -> None:
         """The loop is given a batch, and from now on has had it."""
-        self._taken += 1
+        epoch.take(parcel)
         self.ids = parcel.ids
         self.weights = sample_weights(self.sampler.weights_of(parcel.ids))
         self.sources.update(parcel.sources)
-        plan.take(self.rank, parcel.asked, parcel.ids, parcel.deliveries)
         if parcel.by_id:
             self._seat.job = None
         self._told.consumed(parcel.number, parcel.asked)
@@ -513,59 +424,25 @@ class Loader:
     def _acknowledge(self) -> None:
         self._told.acknowledge(self._size)
 
-    def _finish(self, plan: Plan) -> None:
+    def _finish(self, epoch: Epoch) -> None:
         """The epoch is over: its audit is available, and `len` is that of the next one."""
-        if plan is not self._plan:
+        if epoch is not self._current:
             return
-        base = self._base
-        share = plan.share_of(self.rank)
-        whole = min(share, self._start_of(self._total))
-        _, pads = plan.ids(self.rank, 0, whole)
-        planned = whole - int(np.frombuffer(pads, np.uint8).sum())
-        now = plan.audit()
-        consumed = now["consumed"] - base["consumed"]
-        counts = {key: now[key] - base[key] for key in ("duplicates", "pads", "substitutions")}
-        if whole < share and self._taken == self._total:
-            # Which items `drop_last` leaves out, pads among them, depends on the order of serving.
-            planned = whole - counts["pads"]
-        counts["dropped"] = share - whole
+        audit = epoch.audit()
         self._told.flush()
         if self._seat.since and self._seat.job is not None:
             # The node is gone, and nobody else knows what was consumed last.
             try:
-                self._go_on(plan, True)
+                self._go_on(epoch, elsewhere=True)
             except errors.FodderError as error:
                 self._told.warn(f"no node was told of the last batches: {error}")
-        self.audits.append(
-            Audit(epoch=plan.epoch, planned=planned, consumed=consumed, omissions=planned - consumed, **counts)
-        )
-        self.epoch, self._plan, self._taken, self._resumed_at = plan.epoch + 1, None, 0, 0
+        self.audits.append(audit)
+        self.epoch, self._current = audit.epoch + 1, None
         self._told.begin(None)
-        self._offsets = []
-        if self.sampler._next == plan.epoch:
+        if self.sampler._next == audit.epoch:
             self.sampler.set_epoch(self.epoch)
-        if self._is_seeded and plan.epoch == 0 and self.audits[-1].exact:
+        if self._is_seeded and audit.epoch == 0 and audit.exact:
             note_pass(self._repeat_key)
-
-    def _batches(self, share: int) -> int:
-        if self._offsets:
-            return len(self._offsets) - 1
-        return share // self._size if self.drop_last else -(-share // self._size)
-
-    def _start_of(self, number: int) -> int:
-        """Where in this rank's share a batch begins."""
-        return self._offsets[number] if self._offsets else number * self._size
-
-    def _checkpoint(self, plan: Plan) -> bytes:
-        if isinstance(self.mode, Strict):
-            return plan.checkpoint_in_step(self._start_of(self._taken))
-        if self.world == 1:
-            return plan.checkpoint()
-        if not (dist.is_available() and dist.is_initialized()):
-            raise ValueError("ranks that reorder put their states together through torch.distributed: initialise it")
-        everyone: list[Any] = [None] * self.world
-        dist.all_gather_object(everyone, plan.checkpoint())
-        return plan.merge(everyone)
 
 
 def _copy(
