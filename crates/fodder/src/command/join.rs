@@ -17,6 +17,7 @@ pub(super) async fn run(args: JoinArgs) -> Result<ExitCode> {
         refresh: dataset.refresh,
         anonymous: dataset.anonymous,
         listing: dataset.listing.config(),
+        files_only: false,
     };
     let (client, name) = join::open(&dataset.origin, &node, &wanted).await?;
     let line = serde_json::json!({ "address": client.address().to_string(), "dataset": name });

@@ -240,7 +240,7 @@ fn caches(socket: &Path, tiers: &[TierStatus]) -> Vec<String> {
 /// How a dataset should be that the node does not have yet.
 fn wanted(args: &MountArgs) -> Wanted {
     let (refresh, anonymous, listing) = (args.refresh, args.anonymous, args.listing.config());
-    Wanted { refresh, anonymous, listing, ..Wanted::default() }
+    Wanted { refresh, anonymous, listing, files_only: true, ..Wanted::default() }
 }
 
 fn options(args: &MountArgs) -> MountOptions {

@@ -27,6 +27,8 @@ pub struct Wanted {
     pub anonymous: bool,
     /// How the origin is listed.
     pub listing: ListingConfig,
+    /// Only files are read, as in a mount: whether the layout fits them does not matter.
+    pub files_only: bool,
 }
 
 impl Wanted {
@@ -57,6 +59,10 @@ impl Wanted {
         if refresh.is_some_and(|refresh| refresh != config.refresh_interval_ms) {
             ignored.push("refresh".into());
         }
+        let listing = to_wire(&self.config(String::new(), String::new())).listing;
+        if listing.is_some() && listing != config.listing {
+            ignored.push("how the origin is listed".into());
+        }
         if ignored.is_empty() {
             return String::new();
         }
@@ -67,6 +73,18 @@ impl Wanted {
             ignored.join(", "),
             config.name
         )
+    }
+
+    /// Prints warnings about a dataset that the node has.
+    fn warn_of(&self, node: &NodeArgs, has: &v1::DatasetStatus) {
+        warn(&self.ignored(node, has));
+        self.warn_of_layout(has);
+    }
+
+    fn warn_of_layout(&self, has: &v1::DatasetStatus) {
+        if !self.files_only {
+            warn(&has.warning);
+        }
     }
 
     /// Whether a dataset that the node has will do.
@@ -89,8 +107,7 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
     warn(&size_ignored(&client, node).await?);
     let shown = fodder_core::origin::redacted(&origin);
     if let Some(dataset) = known(&client, wanted, &shown).await? {
-        warn(&wanted.ignored(node, &dataset));
-        warn(&dataset.warning);
+        wanted.warn_of(node, &dataset);
         return Ok((client, name_of(dataset)));
     }
     // A name that is taken by another origin is made different by a hash of this one.
@@ -113,12 +130,13 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
         dataset.listing.check()?;
         match client.add_dataset(to_wire(&dataset)).await {
             Ok(added) => {
-                warn(&added.warning);
+                wanted.warn_of_layout(&added);
                 return Ok((client, dataset.name));
             }
             // Another who started at the same moment may have added it.
             Err(fodder_api::Error::Conflict(_)) => {
                 if let Some(dataset) = known(&client, wanted, &shown).await? {
+                    wanted.warn_of(node, &dataset);
                     return Ok((client, name_of(dataset)));
                 }
             }

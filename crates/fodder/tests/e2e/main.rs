@@ -12,6 +12,7 @@ mod cli_join;
 mod cli_node;
 mod cli_serve;
 mod cli_sim;
+mod cli_warn;
 mod cluster;
 mod cluster_member;
 mod cluster_stranger;

@@ -7,10 +7,11 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use rustix::fs::OFlags;
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, ErrorKind, Read},
     path::PathBuf,
-    process::{Command, ExitCode, Stdio},
+    process::{ChildStderr, Command, ExitCode, Stdio},
 };
 
 /// Starts it, and returns once it is mounted, or with why it is not.
@@ -37,6 +38,7 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
     for line in said.lines() {
         let line = line.context("the mount ended in the middle of a word")?;
         if line == "ready" {
+            child.stderr.take().map_or(Ok(()), show_warnings).context("cannot read the warnings of the mount")?;
             let (log, dir) = (log.display(), args.dir.display());
             return print(&format!("{shown}log {log}\nunmount with: fodder unmount {dir}\n"));
         }
@@ -52,6 +54,21 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
         bail!("the mount ended without a word; see its log, {}", log.display());
     }
     bail!("{why}")
+}
+
+/// Shows the warnings that the mount printed before it was ready. It keeps its end of the pipe open, so nothing is waited for.
+fn show_warnings(mut errors: ChildStderr) -> std::io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(&errors)?;
+    rustix::fs::fcntl_setfl(&errors, flags | OFlags::NONBLOCK)?;
+    let mut said = Vec::new();
+    match errors.read_to_end(&mut said) {
+        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+        _ => {}
+    }
+    for line in String::from_utf8_lossy(&said).lines().filter(|line| line.starts_with("warning: ")) {
+        eprintln!("{line}");
+    }
+    Ok(())
 }
 
 /// Leaves the session of whoever started this process: what is typed into that terminal is not meant for it, once it is
