@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -147,7 +148,10 @@ def test_ctrl_c_while_warming_ends_at_once_and_leaves_no_node(tmp_path):
 def test_an_origin_that_does_not_exist_is_a_file_that_is_not_found(tmp_path):
     with pytest.raises(FileNotFoundError, match="nope") as raised:
         fodder.open(tmp_path / "nope", cache_dir=tmp_path / "cache", cache_size="32MiB")
-    assert isinstance(raised.value, fodder.FodderError)
+    error = raised.value
+    assert isinstance(error, fodder.errors.NotFound)
+    assert (error.errno, error.filename) == (errno.ENOENT, str(tmp_path / "nope"))
+    assert str(error).startswith("[Errno 2] the origin does not exist")
 
 
 def test_settings_without_effect_on_a_dataset_that_the_node_has_are_named(serve, data):

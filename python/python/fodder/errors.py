@@ -31,7 +31,8 @@ class NotFound(FodderError, LookupError):
     """It does not exist: correct the name. The message says which names there are."""
 
 
-class OriginNotFound(NotFound, FileNotFoundError):
+# In this order: the other way around, the message is a tuple, and `errno` and `filename` are None.
+class OriginNotFound(FileNotFoundError, NotFound):
     """The directory that should be the origin does not exist."""
 
 
