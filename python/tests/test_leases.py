@@ -88,9 +88,16 @@ def test_a_changed_file_is_read_anew_after_a_refresh_and_the_old_snapshot_stays(
 def test_leases_of_a_node_that_ended_are_dropped_and_taken_anew(node, warm, data):
     read_all(warm, data)
     node.kill()
-    node.start()
+    # Before there is another node, which may remove the files.
     wait_for("the leases to be dropped", lambda: held(warm) == 0)
+    node.start()
     read_all(warm, data)
+
+    def kept():
+        read_all(warm, data)
+        return held(warm) == len(data)
+
+    wait_for("all items to be kept open again", kept)
 
 
 def in_child(dataset, data, queue):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 
 import fodder.fsspec  # noqa: F401, registers the protocol
 import fsspec
@@ -77,22 +79,23 @@ if __name__ == "__main__":
 """
 
 
-def mosaic_epoch(tmp_path, monkeypatch, node, context="fork", **arguments):
+def mosaic_epoch(tmp_path, node, context="fork", **arguments):
     script = tmp_path / "epoch.py"
     script.write_text(MOSAIC)
-    monkeypatch.setenv("FODDER_ADDR", node.address)
     arguments = json.dumps({name: str(value) for name, value in arguments.items()})
-    ended = subprocess.run(
-        [sys.executable, str(script), arguments, context], capture_output=True, text=True, check=False, timeout=120
-    )
+    command = [sys.executable, str(script), arguments, context]
+    # Streaming leaves locks in the directory for temporary files. Below `tmp_path`, names of sockets would be too long.
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = {**os.environ, "FODDER_ADDR": node.address, "TMPDIR": temporary}
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(("shards", "context"), [("plain", "fork"), ("packed", "spawn")])
-def test_mosaicml_streaming_reads_a_fodder_url(mosaic, tmp_path, monkeypatch, shards, context):
+def test_mosaicml_streaming_reads_a_fodder_url(mosaic, tmp_path, shards, context):
     arguments = {"remote": f"fodder://shards/{shards}", "local": tmp_path / "local"}
-    assert mosaic_epoch(tmp_path, monkeypatch, mosaic, context, **arguments) == list(range(COUNT))
+    assert mosaic_epoch(tmp_path, mosaic, context, **arguments) == list(range(COUNT))
     assert not list((tmp_path / "local").glob("*.tmp"))
 
 
@@ -105,14 +108,14 @@ def test_mosaicml_streaming_names_a_shard_that_is_not_there(mosaic, tmp_path, mo
     assert list((tmp_path / "local").iterdir()) == []
 
 
-def test_mosaicml_streaming_reads_a_mount_in_place(mosaic, mount, tmp_path, monkeypatch):
+def test_mosaicml_streaming_reads_a_mount_in_place(mosaic, mount, tmp_path):
     point = mount(mosaic, "shards")
-    assert mosaic_epoch(tmp_path, monkeypatch, mosaic, local=point / "plain") == list(range(COUNT))
+    assert mosaic_epoch(tmp_path, mosaic, local=point / "plain") == list(range(COUNT))
 
 
-def test_mosaicml_streaming_reads_compressed_shards_of_a_mount(mosaic, mount, tmp_path, monkeypatch):
+def test_mosaicml_streaming_reads_compressed_shards_of_a_mount(mosaic, mount, tmp_path):
     arguments = {"remote": mount(mosaic, "shards") / "packed", "local": tmp_path / "local"}
-    assert mosaic_epoch(tmp_path, monkeypatch, mosaic, **arguments) == list(range(COUNT))
+    assert mosaic_epoch(tmp_path, mosaic, **arguments) == list(range(COUNT))
 
 
 LITDATA = """
@@ -149,7 +152,7 @@ def test_litdata_reads_a_mount_in_place(serve, mount, tmp_path, monkeypatch):
 
     def run(what, folder):
         command = [sys.executable, str(script), what, str(folder), str(COUNT)]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 
 import fodder
+import numpy as np
 import pytest
+from fodder._fodder import Plan
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import fodder.torch as ft  # noqa: E402
+from fodder.torch._epoch import Epoch  # noqa: E402
+from fodder.torch._fetch import Parcel, Read, Ticket  # noqa: E402
 from test_torch_loader import ids_in, loader_of  # noqa: E402
 from test_torch_others import head, heads, in_ranks  # noqa: E402
 
@@ -116,6 +120,21 @@ def test_drop_last_is_no_omission(pets, data):
         next(iter(loader))
         list(loader)
         assert loader.audits[1].omissions == 30 and loader.audits[2].exact
+
+
+def test_a_pad_that_is_served_before_a_dropped_item_is_no_omission():
+    plan = Plan("0" * 32, 10, 0, seed=1, world=3)
+    rank = next(rank for rank in range(3) if any(plan.ids(rank, 0, 4)[1]))
+    epoch = Epoch(plan, {"seed": 1}, rank, 3, True)
+    packed, pads = plan.ids(rank, 0, 4)
+    ids = np.frombuffer(packed, np.uint32).tolist()
+    # One that reorders gives the pad, which is cached, before the item that the incomplete batch would have.
+    given = [place for place in range(4) if pads[place]] + [place for place in range(4) if not pads[place]][:2]
+    asked, deliveries = [ids[place] for place in given], ["pad" if pads[place] else "planned" for place in given]
+    ticket = Ticket("", None, 0, rank, 0, 3, None, None)
+    epoch.take(Parcel(ticket, Read(asked, asked, []), deliveries, False, None))
+    audit = epoch.audit()
+    assert (audit.planned, audit.consumed, audit.pads, audit.dropped) == (2, 2, 1, 1) and audit.exact
 
 
 def test_a_tqdm_bar_ends_at_its_total_over_a_resumed_epoch(pets, data):

@@ -97,6 +97,30 @@ async fn an_epoch_that_ends_for_the_clients_of_each_node_is_one_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn samples_that_another_nodes_cache_had_are_reported_as_remote_hits() {
+    let world = World::new(ITEMS, BYTES).await;
+    let nodes = world.nodes(2, 1 << 30).await;
+    let remote_hits = async |one: &One| submit(one, OpType::GetCacheInfo, DcRequest::default()).await.id;
+    let read_all = async |one: &One| {
+        for imgidx in 0..ITEMS as i64 {
+            let reply = submit(one, OpType::ReadimgByidx, DcRequest { imgidx, ..Default::default() }).await;
+            assert_eq!((reply.imgidx, reply.len), (imgidx, BYTES as i64), "{}", reply.msg);
+        }
+    };
+    assert_eq!(remote_hits(&nodes[1]).await, 0);
+    // Each node has then asked the other for what that owns.
+    for one in &nodes {
+        read_all(one).await;
+    }
+    for one in &nodes {
+        let from_peers = one.dataset.status().stats.peer as i64;
+        assert!(from_peers > 0, "the other node owns some of the samples");
+        assert_eq!(remote_hits(one).await, from_peers);
+    }
+    join_all(nodes.into_iter().map(One::end)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn any_sample_is_each_sample_once_an_epoch_whichever_node_is_asked() {
     let world = World::new(ITEMS, BYTES).await;
     let nodes = world.nodes(2, 1 << 30).await;

@@ -296,3 +296,25 @@ fn every_key_of_icaches_is_in_the_document() {
         assert!(DOCUMENT.contains(&format!("| `{key}` |")), "{key} is not mapped in docs/CONFIGURATION.md");
     }
 }
+
+#[test]
+fn every_key_of_the_semantic_cache_is_mapped_to_a_setting_that_there_is() {
+    let rows = [
+        ("working_set_size", "quota"),
+        ("replication_factor", "cluster.replicas"),
+        ("hnsw_M", "tuning.semantic.m"),
+        ("hnsw_ef_construction", "tuning.semantic.ef"),
+        ("similarity_threshold", "tuning.semantic.similarity"),
+    ];
+    for (key, setting) in rows {
+        let row = format!("| `{key}` | `{setting}`");
+        assert!(DOCUMENT.contains(&row), "{key} is not mapped to {setting} in docs/CONFIGURATION.md");
+    }
+    assert!(DOCUMENT.contains("Nodes replace Redis") && DOCUMENT.contains("| Redis ports 6379, 6380, 6381 |"));
+    let text = "cluster: { replicas: 2 }\ndatasets:\n  - name: x\n    origin: /x\n    quota: 10%\n    policy: semantic\n    \
+                tuning: { semantic: { m: 9, ef: 90, similarity: 0.9 } }\n";
+    let (config, notes) = parse(text).unwrap();
+    let (dataset, semantic) = (&config.datasets[0], config.datasets[0].tuning.semantic);
+    assert_eq!((config.cluster.replicas, dataset.quota, notes), (2, Some(Quota::Share(0.1)), vec![]));
+    assert_eq!((semantic.m, semantic.ef, serde_json::json!(semantic.similarity)), (9, 90, serde_json::json!(0.9)));
+}

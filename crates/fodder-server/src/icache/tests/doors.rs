@@ -150,6 +150,8 @@ async fn a_sample_is_replaced_only_for_isa_with_package_design_and_not_with_full
     ] {
         let fixture = pets(policy, icache).await;
         cache_first(&fixture).await;
+        // The job of these clients now knows that the first sample is cached, whatever the policy.
+        assert_eq!(submit(&fixture, flagged("{\"0\": 1}")).await.unwrap().imgidx, 0);
         let reply = submit(&fixture, DcRequest { full_access, ..flagged("{\"2\": 0}") }).await.unwrap();
         assert_eq!(reply.imgidx, 2, "{policy:?}: {}", reply.msg);
     }
