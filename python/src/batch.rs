@@ -78,7 +78,9 @@ impl Batch {
         let place = if index < 0 { index + length as isize } else { index };
         match usize::try_from(place).ok().and_then(|place| self.items.get(place)) {
             Some(item) => self.view(py, item),
-            None => Err(PyIndexError::new_err(format!("there is no item {index} in a batch of {length}"))),
+            None => {
+                Err(PyIndexError::new_err(format!("no item {index}: the batch has {length} items, numbered from 0")))
+            }
         }
     }
 

@@ -53,7 +53,7 @@ impl Room for Buffer {
     fn grow(&mut self, length: usize) -> Result<()> {
         Python::attach(|py| {
             let array = self.array.bind(py);
-            array.resize(length).map_err(|_| Error::Full(format!("there is no memory for {length} bytes")))?;
+            array.resize(length).map_err(|_| Error::Full(format!("cannot allocate {length} bytes")))?;
             let before = self.length;
             (self.start, self.length) = (array.data(), length);
             self.as_mut()[before..].fill(0);

@@ -240,6 +240,6 @@ fn revive(command: &[String]) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("fodder: ").to_owned();
-    Err(Error::Unavailable(format!("the node has gone and cannot be started again: {said}")))
+    let said = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ").to_owned();
+    Err(Error::Unavailable(format!("the node has ended and cannot be started again: {said}")))
 }

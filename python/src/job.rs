@@ -41,7 +41,7 @@ impl Node {
             "strict" => Mode::Strict,
             "reorder" => Mode::Reorder { window },
             "approx" => Mode::Approx(Approximation { max_fraction, same_class, max_repeats }),
-            _ => return Err(raise(Error::Invalid(format!("{mode:?} is no mode: strict, reorder or approx")))),
+            _ => return Err(raise(Error::Invalid(format!("unknown mode {mode:?}: use strict, reorder or approx")))),
         };
         let request = v1::IntroduceRequest {
             dataset: dataset.into(),

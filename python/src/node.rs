@@ -37,10 +37,12 @@ impl Node {
         let addresses: Result<Vec<Address>> = addresses.iter().map(|address| address.parse()).collect();
         let addresses = addresses.map_err(raise)?;
         if addresses.is_empty() {
-            return Err(raise(Error::Invalid("give at least one address of a node".into())));
+            return Err(raise(Error::Invalid("give the address of at least one node".into())));
         }
         let seconds = |value: f64| {
-            Duration::try_from_secs_f64(value).map_err(|_| raise(Error::Invalid(format!("{value} is no time to wait"))))
+            Duration::try_from_secs_f64(value).map_err(|_| {
+                raise(Error::Invalid(format!("{value} is not a valid time to wait: give a number of seconds above 0")))
+            })
         };
         let mut timeouts = Timeouts { progress: seconds(timeout)?, ..Timeouts::default() };
         if others || addresses.len() > 1 {
@@ -186,7 +188,7 @@ impl Node {
         loop {
             let next = py.detach(|| runtime().block_on(interruptible(progress.next()))).map_err(raise)?;
             let Some(next) = next else {
-                return Err(raise(Error::Internal("the warming ended without a word".into())));
+                return Err(raise(Error::Internal("the warm-up ended without a report".into())));
             };
             let said = crate::items::warm(py, &next)?;
             told.call1((&said,))?;

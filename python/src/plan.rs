@@ -223,7 +223,7 @@ pub(crate) fn uneven(name: &str) -> PyResult<Uneven> {
         "pad" => Ok(Uneven::Pad),
         "drop" => Ok(Uneven::Drop),
         "exact" => Ok(Uneven::Exact),
-        _ => Err(raise(Error::Invalid(format!("{name:?} is not known here: pad, drop or exact")))),
+        _ => Err(raise(Error::Invalid(format!("unknown value {name:?}: use pad, drop or exact")))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use std::{
-    fmt,
+    fmt, io,
     net::IpAddr,
     path::{Path, PathBuf},
     str::FromStr,
@@ -30,7 +30,7 @@ impl Address {
         let length = path.as_os_str().len();
         if length > MAX_SOCKET_PATH_BYTES {
             return Err(Error::Invalid(format!(
-                "the path of the socket {} has {length} bytes, and Unix sockets take {MAX_SOCKET_PATH_BYTES}: choose a shorter one",
+                "the path of the socket {} has {length} bytes, and the system allows {MAX_SOCKET_PATH_BYTES}: choose a shorter one",
                 path.display(),
             )));
         }
@@ -56,6 +56,16 @@ impl Address {
 }
 
 impl Address {
+    /// What to do when no connection is made, for a reason.
+    pub(crate) fn advice(kind: io::ErrorKind) -> &'static str {
+        match kind {
+            io::ErrorKind::PermissionDenied => {
+                "the node belongs to another user: run this command as that user or as root"
+            }
+            _ => "check that it is running",
+        }
+    }
+
     /// What to look at when the node there took a connection and said nothing on it.
     pub(crate) fn advice_when_mute(&self) -> &'static str {
         let is_elsewhere = match self {
@@ -68,10 +78,10 @@ impl Address {
         };
         match is_elsewhere {
             true => {
-                "see whether it is running, and whether it has certificates (cluster.tls): then it answers other machines \
-                 over TLS only, and clients belong on its own"
+                "check that it is running, and whether it has certificates (cluster.tls): such a node answers other machines \
+                 over TLS only, and its clients must run on its own machine"
             }
-            false => "see whether it is running",
+            false => "check that it is running",
         }
     }
 }
@@ -83,7 +93,7 @@ impl FromStr for Address {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() {
-                return Err(Error::Invalid("unix: needs a path behind it".into()));
+                return Err(Error::Invalid("unix: must be followed by a path".into()));
             }
             return Self::unix(path);
         }
@@ -91,7 +101,9 @@ impl FromStr for Address {
             return Self::tcp(rest.trim_end_matches('/'));
         }
         if text.contains("://") {
-            return Err(Error::Invalid(format!("{text:?}: a node is reached by http://HOST:PORT or unix:PATH")));
+            return Err(Error::Invalid(format!(
+                "{text:?} is not the address of a node: write HOST:PORT, http://HOST:PORT or unix:PATH"
+            )));
         }
         if text.contains('/') || Path::new(text).exists() {
             return Self::unix(text);

@@ -97,20 +97,21 @@ impl Peer {
         if source.is_none() || status.metadata().contains_key(crate::error::ERROR_TRAILER) {
             return status.into();
         }
-        let (mut cause, mut is_mute) = (status.message().to_owned(), false);
+        let (mut cause, mut is_mute, mut kind) = (status.message().to_owned(), false, ErrorKind::Other);
         while let Some(error) = source {
             cause = error.to_string();
+            kind = error.downcast_ref().map_or(kind, io::Error::kind);
             is_mute = error.downcast_ref().is_none_or(broke_off);
             source = error.source();
         }
         let address = &self.address;
-        let advice = if is_mute { address.advice_when_mute() } else { "see whether it is running" };
+        let advice = if is_mute { address.advice_when_mute() } else { Address::advice(kind) };
         Error::Unavailable(format!("cannot reach the node at {address}: {cause}; {advice}"))
     }
 
     fn silent(&self) -> Error {
         let Self { address, timeouts } = self;
-        Error::Unavailable(format!("the node at {address} gave no answer for {} s", timeouts.progress.as_secs_f64()))
+        Error::Unavailable(format!("the node at {address} has not answered for {} s", timeouts.progress.as_secs_f64()))
     }
 
     async fn short<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T> {
@@ -126,7 +127,7 @@ impl Peer {
                 answered = &mut answer => answered,
                 () = self.hangs(doubt) => {
                     let address = &self.address;
-                    let text = format!("the node at {address} answers neither what it was asked nor a greeting");
+                    let text = format!("the node at {address} hangs: it answers no request");
                     return Err(Error::Unavailable(text));
                 }
             },
@@ -201,7 +202,7 @@ impl Client {
     pub async fn add_dataset(&self, config: v1::DatasetConfig) -> Result<v1::DatasetStatus> {
         let request = v1::AddDatasetRequest { config: Some(config) };
         let reply = self.peer.long(self.node.clone().add_dataset(request)).await?;
-        reply.dataset.ok_or_else(|| Error::Internal("the node added the dataset and did not say how it stands".into()))
+        reply.dataset.ok_or_else(|| Error::Internal("the node added the dataset but sent no status of it".into()))
     }
 
     /// Forgets a dataset and drops what is cached of it.

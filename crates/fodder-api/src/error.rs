@@ -9,8 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub const ERROR_TRAILER: &str = "fodder-error";
 
 /// What a node says to a client on another machine, where it answers nobody there but nodes.
-pub const NODES_ONLY: &str = "this node answers other machines only if they are nodes of its cluster: ask on its own machine, or \
-                              ask the node on yours";
+pub const NODES_ONLY: &str = "this node answers other machines only if they are nodes of its cluster: run the command on the \
+                              machine of this node, or use the node on yours";
 
 /// Why a node could not do as asked, or could not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -157,7 +157,7 @@ impl Catalog {
                 Ok(Some(Self::new(dir, identity, layout, state)))
             }
             Err(Unusable::Rebuild(why)) => {
-                tracing::warn!(dir = %dir.display(), %why, "the catalog is built anew");
+                tracing::warn!(dir = %dir.display(), %why, "rebuilding the catalog");
                 Ok(None)
             }
             Err(Unusable::Fail(error)) => Err(error),

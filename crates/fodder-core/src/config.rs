@@ -11,6 +11,9 @@ use fodder_policy::Policy;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
+/// The least memory budget: enough for a few fetches and writes at a time.
+const MIN_BUDGET_BYTES: u64 = 32 << 20;
+
 /// Everything the engine needs to start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -45,10 +48,19 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Refuses to check what is cached again without any rest.
-    pub fn check_interval(&self) -> Result<()> {
-        let text = "scrub_interval must not be 0: it is the rest before everything cached is checked again, such as 1h";
-        if self.scrub_interval.is_zero() { Err(Error::Invalid(text.into())) } else { Ok(()) }
+    /// Refuses settings with which no node could run.
+    pub fn check(&self) -> Result<()> {
+        let text = match () {
+            () if self.memory_budget_bytes < MIN_BUDGET_BYTES => {
+                let bytes = crate::size::human(self.memory_budget_bytes);
+                format!("engine.memory_budget must be at least 32MiB, not {bytes}")
+            }
+            () if self.scrub_interval.is_zero() => {
+                "engine.scrub_interval must not be 0: it is the pause between two checks of everything cached, such as 1h".into()
+            }
+            () => return Ok(()),
+        };
+        Err(Error::Invalid(text))
     }
 }
 
@@ -126,8 +138,8 @@ impl DatasetConfig {
 
     /// Refuses to list the origin again without any rest.
     pub fn check_interval(&self) -> Result<()> {
-        let text = "refresh_interval (--refresh) must not be 0: say how often to look for changes, such as 10m, or leave it out to look \
-                    only when asked (fodder index)";
+        let text = "refresh_interval (--refresh) must not be 0: give an interval such as 10m, or leave it out to \
+         check only on `fodder index`";
         if self.refresh_interval.is_some_and(|interval| interval.is_zero()) {
             return Err(Error::Invalid(text.into()));
         }
@@ -165,7 +177,7 @@ impl FromStr for Quota {
         };
         match percent.trim().parse::<f64>() {
             Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self::Share(percent / 100.0)),
-            _ => Err(Error::Invalid(format!("{text:?} is no share: write one above 0% and at most 100%"))),
+            _ => Err(Error::Invalid(format!("{text:?} is not a share above 0% and at most 100%"))),
         }
     }
 }

@@ -71,7 +71,6 @@ use std::{
 };
 
 /// The least memory budget that lets a read, a fetch and a write be under way at once.
-const MIN_BUDGET_BYTES: u64 = 32 << 20;
 
 /// Where the bytes of a reply came from. When a reply has several sources, the slowest is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -136,12 +135,7 @@ impl fmt::Debug for Watcher {
 impl Engine {
     /// Locks the cache directory and opens the tiers. No dataset yet.
     pub async fn open(config: EngineConfig) -> Result<Arc<Self>> {
-        if config.memory_budget_bytes < MIN_BUDGET_BYTES {
-            return Err(Error::Invalid(format!(
-                "the memory budget must be at least {MIN_BUDGET_BYTES} bytes (32 MiB)"
-            )));
-        }
-        config.check_interval()?;
+        config.check()?;
         let lock = DirLock::take(&config.cache_dir)?;
         let mut tiers = config.tiers.clone();
         if tiers.is_empty() {
@@ -233,7 +227,9 @@ impl Engine {
             let same = DatasetConfig { origin: origin.uri().to_owned(), ..config } == *dataset.config();
             let name = &dataset.config().name;
             let taken = || {
-                format!("there is already another dataset {name:?}; remove it first (fodder datasets remove {name})")
+                format!(
+                    "there is already another dataset {name:?}: choose another name with --name, or remove it with `fodder datasets remove {name}`"
+                )
             };
             return if same { Ok(dataset) } else { Err(Error::Conflict(taken())) };
         }
@@ -290,7 +286,8 @@ impl Engine {
     /// A dataset by name; the error says which there are.
     pub fn dataset(&self, name: &str) -> Result<Arc<Dataset>> {
         if self.holds_readers.load(Relaxed) {
-            let text = "the node is starting and has yet to hear of the others of its cluster: ask again in a moment";
+            let text =
+                "the node is starting and does not know the other nodes of its cluster yet: try again in a moment";
             return Err(Error::Unavailable(text.into()));
         }
         self.dataset_for_peer(name)
@@ -307,12 +304,14 @@ impl Engine {
         datasets.get(name).cloned().ok_or_else(|| {
             if self.expected.read().contains(name) {
                 return Error::Unavailable(format!(
-                    "the node is starting and dataset {name:?} is not there yet: ask again in a moment"
+                    "the node is starting and has not opened dataset {name:?} yet: try again in a moment"
                 ));
             }
             let names: Vec<_> = datasets.keys().map(String::as_str).collect();
             Error::NotFound(match names.as_slice() {
-                [] => format!("there is no dataset {name:?}: this node has none yet (fodder datasets add)"),
+                [] => {
+                    format!("there is no dataset {name:?}: this node has none yet (add one with `fodder datasets add`)")
+                }
                 names => format!("there is no dataset {name:?}; this node has: {}", names.join(", ")),
             })
         })
@@ -385,13 +384,15 @@ fn check(config: &DatasetConfig) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(plain) {
         return Err(Error::Invalid(format!(
-            "{name:?} is no name for a dataset: use 1 to 64 letters, digits, '-', '_' and '.', not beginning with '.'"
+            "{name:?} cannot be a dataset's name: use letters, digits, `-`, `_` and `.`, at most 64, not beginning with `.`"
         )));
     }
     if let Some(Quota::Share(share)) = config.quota
         && !(share > 0.0 && share <= 1.0)
     {
-        return Err(Error::Invalid(format!("a dataset's share of the cache is over 0 and at most 1, not {share}")));
+        return Err(Error::Invalid(format!(
+            "the share of a dataset in the cache must be above 0 and at most 1, not {share}"
+        )));
     }
     config.listing.check()?;
     config.check_interval()

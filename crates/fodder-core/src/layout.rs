@@ -57,7 +57,7 @@ impl Layout {
                 Ok(Self::Blocks { block_bytes: bytes })
             }
             _ => Err(Error::Invalid(format!(
-                "a block of {} will not do: choose a multiple of 1MiB, from 1MiB to 1GiB",
+                "a block size of {} is not allowed: choose a multiple of 1MiB, from 1MiB to 1GiB",
                 size::exact(block_bytes)
             ))),
         }
@@ -118,7 +118,7 @@ impl FromStr for Layout {
             "tfrecord" => Ok(Self::Tfrecord),
             _ => match text.strip_prefix("blocks:") {
                 Some(bytes) => Self::blocks(size::parse(bytes)?),
-                None => Err(Error::Invalid(format!("no layout {text:?}: choose one of {}", Self::CHOICES))),
+                None => Err(Error::Invalid(format!("unknown layout {text:?}: choose one of {}", Self::CHOICES))),
             },
         }
     }
@@ -152,7 +152,11 @@ impl<'de> Deserialize<'de> for Layout {
                 use de::Error as _;
                 match map.next_key::<String>()?.as_deref() {
                     Some("blocks") => {}
-                    _ => return Err(A::Error::custom("only blocks takes a setting: {blocks: {block_bytes: 8MiB}}")),
+                    _ => {
+                        return Err(A::Error::custom(
+                            "only the layout blocks has a setting: {blocks: {block_bytes: 8MiB}}",
+                        ));
+                    }
                 }
                 let Blocks { block_bytes } = map.next_value()?;
                 match map.next_key::<String>()? {

@@ -317,7 +317,7 @@ fn an_object_larger_than_a_file_can_be_is_an_error_and_not_a_fault() {
     let reservation = shelf.reserve(shelf.cost(PieceId(0))).unwrap();
     let result = shelf.write(PieceId(0), &[&vec![1; 1 << 20]], reservation);
     if let Err(error) = result {
-        assert!(error.to_string().contains("larger than a file of this tier can be"), "{error}");
+        assert!(error.to_string().contains("larger than a file in this tier can be"), "{error}");
         assert_eq!(tier.health(), Health::Ok);
     }
     let last = world.pieces() - 1;

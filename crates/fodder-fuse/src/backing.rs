@@ -86,7 +86,7 @@ impl Backing {
         *self.id.get_or_init(|| match self.registrar.register(self.file()) {
             Ok(id) => Some(id),
             Err(error) => {
-                tracing::debug!(%error, "the kernel does not pass a file through; it is read for it");
+                tracing::debug!(%error, "the kernel refuses passthrough for a file; reading it in this process");
                 None
             }
         })

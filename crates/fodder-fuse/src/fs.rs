@@ -213,7 +213,7 @@ impl<N: Node> FileSystem<N> {
         }
         let (entries, directories) = self.inodes.everything();
         if changed {
-            tracing::info!(entries = entries.len(), "the dataset changed; the kernel looks again");
+            tracing::info!(entries = entries.len(), "the dataset has changed; invalidating the caches of the kernel");
         }
         Some(Changes { entries, directories })
     }
@@ -262,7 +262,7 @@ fn join(directory: &str, name: &str) -> String {
 fn told(error: &fodder_api::Error, what: &str) -> Errno {
     let errno = Errno::from(error);
     if errno == Errno::Io {
-        tracing::warn!(what, "a program is told of an I/O error: {error}");
+        tracing::warn!(what, "returning an I/O error to a program: {error}");
     }
     errno
 }

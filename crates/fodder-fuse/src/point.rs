@@ -32,19 +32,22 @@ pub fn prepare(dir: &Path) -> Result<PathBuf> {
     let shown = path.display();
     match fs::metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::NotFound(format!("{shown} does not exist: make it with `mkdir -p {shown}`")));
+            return Err(Error::NotFound(format!("{shown} does not exist: create it with `mkdir -p {shown}`")));
         }
-        Err(error) => return Err(Error::io(format_args!("look at {shown}"), &error)),
+        Err(error) => return Err(Error::io(format_args!("read {shown}"), &error)),
         Ok(metadata) if !metadata.is_dir() => {
             return Err(Error::Invalid(format!("{shown} is not a directory: mount on an empty directory")));
         }
         Ok(_) => {}
     }
     if let Some(entry) = at(&path)?.filter(|entry| entry.kind.starts_with("fuse")) {
-        let source = entry.source;
-        return Err(Error::Busy(format!(
-            "{source} is already mounted on {shown}: `fodder unmount {shown}` first, or choose another directory"
-        )));
+        return Err(Error::Busy(match entry.dataset() {
+            Some(dataset) => format!(
+                "dataset {dataset} is already mounted on {shown}: run `fodder unmount {shown}` first, or choose another \
+                 directory"
+            ),
+            None => format!("{shown} is a mount of type {}: choose another directory", entry.kind),
+        }));
     }
     let mut entries = fs::read_dir(&path).map_err(|error| Error::io(format_args!("read {shown}"), &error))?;
     if entries.next().is_some() {
@@ -110,7 +113,7 @@ pub fn detach(path: &Path) -> Result<()> {
     match rustix::mount::unmount(path, UnmountFlags::DETACH) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::PERM) => fusermount(path, &["-u", "-z"]),
-        Err(error) => Err(Error::io(format_args!("take the mount on {} away", path.display()), &error.into())),
+        Err(error) => Err(Error::io(format_args!("unmount {}", path.display()), &error.into())),
     }
 }
 
@@ -130,7 +133,7 @@ fn each(dir: &Path, end: impl Fn(&Path) -> Result<()>) -> Result<Vec<Entry>> {
     if mounts.is_empty() {
         let shown = path.display();
         return Err(Error::Invalid(match at(&path)? {
-            Some(entry) => format!("{shown} is a mount of type {}, and not Fodder's: use umount", entry.kind),
+            Some(entry) => format!("{shown} is a mount of type {} and not of Fodder: use umount", entry.kind),
             None => format!("nothing is mounted on {shown}; `mount -t fuse.fodder` shows what is"),
         }));
     }
@@ -155,15 +158,14 @@ fn busy(path: &Path) -> Error {
     let shown = path.display();
     if users.is_empty() {
         return Error::Busy(format!(
-            "{shown} is in use, by a process that cannot be seen from here: try again as root, or \
-             `fodder unmount --lazy {shown}`"
+            "{shown} is in use by a process of another user: try again as root, or run `fodder unmount --lazy {shown}`"
         ));
     }
     let named: Vec<String> = users.iter().take(MAX_NAMED).map(ToString::to_string).collect();
     let more = users.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     Error::Busy(format!(
-        "{shown} is in use by:\n  {}{more}\nEnd them first, or `fodder unmount --lazy {shown}`: they keep what they have open.",
+        "{shown} is in use by:\n  {}{more}\nend them first, or run `fodder unmount --lazy {shown}`, after which they keep the files that they have open",
         named.join("\n  ")
     ))
 }

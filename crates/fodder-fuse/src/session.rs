@@ -250,14 +250,14 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
     let (shown, text) = (path.display(), error.to_string());
     if text.contains("user_allow_other") {
         return Error::Unsupported(
-            "--allow-other is for root, unless /etc/fuse.conf has a line `user_allow_other`: add it, or leave the flag out"
+            "only root may use --allow-other, unless /etc/fuse.conf has the line `user_allow_other`: add it, or leave out the flag"
                 .into(),
         );
     }
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => Error::Unsupported(format!(
-            "the kernel does not let this user mount on {shown} ({text}): own the directory, or mount as root; in a \
-             container, give it --device /dev/fuse --cap-add SYS_ADMIN"
+            "this user may not mount on {shown} ({text}): use a directory that belongs to this user, or mount as root; start a \
+             container with --device /dev/fuse --cap-add SYS_ADMIN"
         )),
         _ => Error::Internal(format!("cannot mount on {shown}: {}", text.trim())),
     }
@@ -267,14 +267,14 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
 fn policy(can: &Greeting, options: &MountOptions, device: &Device) -> (Policy, Option<String>) {
     use crate::backing::Registrar;
     let slower = |why: &str| {
-        let text = format!("{why}; files go through this process and are kept twice in memory");
+        let text = format!("{why}; reads go through the mount process, and files are cached twice in memory");
         (Policy::KeepCache, Some(text))
     };
     if options.immutable || !options.passthrough {
         return (Policy::KeepCache, None);
     }
     if !can.has_passthrough() {
-        return slower("the kernel has no FUSE passthrough (it came with 6.9)");
+        return slower("the kernel has no FUSE passthrough (Linux 6.9 or newer is needed)");
     }
     // Asked with a file that is always allowed, if any is.
     let probe = rustix::fs::memfd_create("fodder-probe", rustix::fs::MemfdFlags::CLOEXEC).map(fs::File::from);
@@ -315,7 +315,7 @@ fn set_read_ahead(entry: Option<&point::Entry>, kib: u32) {
     let Some(entry) = entry else { return };
     let file = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
     if let Err(error) = fs::write(&file, kib.to_string()) {
-        tracing::debug!(file, %error, "the kernel reads ahead as far as it does by default");
+        tracing::debug!(file, %error, "cannot set the readahead of the kernel; using its default");
     }
 }
 

@@ -48,7 +48,7 @@ impl FromStr for Transport {
             "auto" => Ok(Self::Auto),
             "device" => Ok(Self::Device),
             "uring" => Ok(Self::Ring),
-            _ => Err("a transport is auto, device or uring".into()),
+            _ => Err("use auto, device or uring".into()),
         }
     }
 }
@@ -64,7 +64,7 @@ impl fmt::Display for Transport {
 }
 
 /// What is told to a user who wants io_uring and cannot have it.
-const HOW_TO_ALLOW: &str = "it came with Linux 6.14, and root allows it with `echo Y > /sys/module/fuse/parameters/enable_uring` before mounting";
+const HOW_TO_ALLOW: &str = "Linux 6.14 or newer is needed, and root enables it with `echo Y > /sys/module/fuse/parameters/enable_uring` before mounting";
 
 /// A mount whose kernel was greeted: what it can do, and the way that was chosen.
 pub(crate) struct Greeted {
@@ -91,7 +91,7 @@ impl Greeted {
             let (rings, why_device) = match rings(&kernel, wanted) {
                 Ok(rings) => (rings, None),
                 Err(why) if wanted == Transport::Ring => {
-                    return Err(Error::Unsupported(format!("--transport uring cannot be had: {why}")));
+                    return Err(Error::Unsupported(format!("--transport uring is not available: {why}")));
                 }
                 Err(why) => (None, Some(why)),
             };

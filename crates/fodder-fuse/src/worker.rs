@@ -133,7 +133,7 @@ impl Workers {
         let shared = Arc::clone(&self.shared);
         let started = thread::Builder::new().name(self.name.into()).stack_size(STACK_BYTES);
         if let Err(error) = started.spawn(move || shared.work()) {
-            tracing::warn!(%error, "cannot start a thread; requests wait for those that there are");
+            tracing::warn!(%error, "cannot start a thread; requests wait for the existing ones");
             let mut queue = self.shared.queue.lock();
             queue.threads -= 1;
             // With no thread at all nobody would ever answer: this one does.

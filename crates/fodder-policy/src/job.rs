@@ -129,7 +129,7 @@ impl Jobs {
         }
         if self.members.len() >= self.settings.max_jobs {
             return Err(Error::Full(format!(
-                "this dataset has {} jobs, as many as it may: let jobs that are done leave, or wait until their leases \
+                "this dataset has {} jobs, which is the maximum: end jobs that are done, or wait until their leases \
                  run out",
                 self.members.len()
             )));
@@ -277,7 +277,7 @@ impl Jobs {
         let member = self.members.get_mut(&seat).ok_or_else(|| unknown(request.job))?;
         if request.world == 0 || request.world > self.settings.max_world {
             return Err(Error::Invalid(format!(
-                "a job has 1 to {} ranks, and this one {}",
+                "a job has 1 to {} ranks, not {}",
                 self.settings.max_world, request.world
             )));
         }
@@ -352,15 +352,15 @@ impl Jobs {
 
 fn unknown(job: JobId) -> Error {
     Error::NotFound(format!(
-        "this node has no job {job}: it left, its lease ran out, or another node calls one so (numbers are a node's own, names \
-         work at every node); introduce it again"
+        "this node has no job {job}: it was ended, its lease ran out, or the id is that of another node (ids are \
+         local to a node; names work on every node); introduce it again"
     ))
 }
 
 fn superseded(name: &str) -> Error {
     Error::Conflict(format!(
-        "job {name:?} goes on under another id, because it has resumed or was begun otherwise on another node: this rank \
-         belongs to the run before it and should stop"
+        "job {name:?} continues under another id, because it was resumed or begun differently on another node: this \
+         rank belongs to the earlier run and should stop"
     ))
 }
 

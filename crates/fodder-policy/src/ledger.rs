@@ -80,12 +80,12 @@ impl Ledger {
         match lane.batch(number) {
             Some(batch) if !batch.acknowledged && batch.count == count => Ok(Some(Arc::clone(&batch.items))),
             Some(batch) if !batch.acknowledged => Err(Error::Conflict(format!(
-                "batch {number} of rank {rank} was asked with {} items and now with {count}: ask again with the same count",
+                "batch {number} of rank {rank} was requested with a count of {} and now with {count}: use the same count",
                 batch.count
             ))),
             None if number >= lane.next_number() => Ok(None),
             _ => Err(Error::Conflict(format!(
-                "batch {number} of rank {rank} was acknowledged as consumed: ask for batch {}",
+                "batch {number} of rank {rank} is already acknowledged: ask for batch {}",
                 lane.next_number()
             ))),
         }
@@ -128,7 +128,7 @@ impl Ledger {
         let next = lane.next_number();
         if number >= next {
             return Err(Error::NotFound(format!(
-                "batch {number} of rank {rank} was not delivered (the next is {next}): acknowledge what was received"
+                "batch {number} of rank {rank} was not delivered (the next is {next}): acknowledge only batches that were received"
             )));
         }
         let stint = lane.stint.expect("what was delivered is noted in a stint");
@@ -238,7 +238,7 @@ impl Ledger {
 }
 
 fn no_rank(rank: u32, world: usize) -> Error {
-    Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, which are counted from 0"))
+    Error::Invalid(format!("no rank {rank}: the job has {world} ranks, numbered from 0"))
 }
 
 #[cfg(test)]

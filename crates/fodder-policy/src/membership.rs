@@ -363,7 +363,7 @@ impl View {
                 self.bury(id, moment);
                 Ok(())
             }
-            _ => Err(Refused(format!("there are {} members already, and more are not taken", self.others.len()))),
+            _ => Err(Refused(format!("there are already {} members, which is the maximum", self.others.len()))),
         }
     }
 

@@ -266,7 +266,7 @@ impl UnknownPolicy {
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no residency policy {:?}; choose one of", self.0)?;
+        write!(f, "unknown policy {:?}: choose one of", self.0)?;
         for (position, policy) in Policy::ALL.into_iter().enumerate() {
             write!(f, "{} {policy}", if position == 0 { "" } else { "," })?;
         }

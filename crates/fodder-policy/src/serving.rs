@@ -152,12 +152,12 @@ impl Mode {
         let Self::Approx(bounds) = self else { return Ok(()) };
         if !(0.0..=1.0).contains(&bounds.max_fraction) {
             return Err(Error::Invalid(format!(
-                "max_fraction is {}, but it is a share of an epoch: give a number from 0 to 1",
+                "max_fraction must be a share from 0 to 1, not {}",
                 bounds.max_fraction
             )));
         }
         if bounds.max_repeats == 0 {
-            return Err(Error::Invalid("max_repeats is 0, so no item could ever be delivered: give at least 1".into()));
+            return Err(Error::Invalid("max_repeats must be at least 1, not 0".into()));
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ impl Icache {
         let Ok(dataset) = self.dataset(engine) else { return };
         for job in uuids.into_iter().filter_map(|uuid| dataset.jobs().find(&uuid)) {
             if let Err(error) = dataset.jobs().leave(job) {
-                tracing::debug!(%job, %error, "a job that was over could not leave");
+                tracing::debug!(%job, %error, "cannot end a finished job");
             }
         }
     }
@@ -129,7 +129,7 @@ impl Icache {
                 Ok(dataset)
             }
             0 if engine.is_starting() => Err(Error::Unavailable(
-                "the node is starting and has no dataset of layout `files` yet: ask again in a moment".into(),
+                "the node is starting and has no dataset of layout `files` yet: try again in a moment".into(),
             )),
             0 => Err(Error::NotFound(
                 "iCache's clients need a dataset of layout `files`, and this node has none: add one".into(),

@@ -95,7 +95,7 @@ impl Reception {
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(OUT_OF_BREATH).await;
                 }
             }
@@ -127,7 +127,7 @@ impl Wire {
             tasks.spawn(async move {
                 let from = raw.peer();
                 if let Err(error) = wire.sort(raw, place).await {
-                    tracing::debug!(%error, ?from, "a connection ended before it began");
+                    tracing::debug!(%error, ?from, "a connection ended before its first request");
                     // Not over TLS, or without a certificate that an authority vouches for.
                     if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidData) {
                         let strangers = &wire.reception.info.state.strangers;

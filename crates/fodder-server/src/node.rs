@@ -193,7 +193,7 @@ impl Node {
         self.frames.close();
         let all_ended = async { tokio::join!(self.tasks.wait(), self.frames.ended()) };
         if tokio::time::timeout(CLOSE, all_ended).await.is_err() {
-            tracing::warn!("some connections did not end; they end with the process");
+            tracing::warn!("some connections did not end; they are closed with the process");
         }
     }
 
@@ -243,7 +243,7 @@ impl Node {
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), self.stop.clone().cancelled_owned());
         self.tasks.spawn(async move {
             if let Err(error) = server.await {
-                tracing::error!(%error, "the gRPC door closed by itself");
+                tracing::error!(%error, "the gRPC server ended unexpectedly");
             }
         });
         let frames = Arc::clone(&self.frames);

@@ -53,9 +53,7 @@ impl Place {
         let (objects, object) = (dataset.objects(), ObjectSlot(id.slot));
         if id.slot >= objects.len() || objects.key(object).0 != id.key {
             let name = &dataset.config().name;
-            return Err(Error::Stale(format!(
-                "an object of dataset {name:?} is no longer what it was: look it up again"
-            )));
+            return Err(Error::Stale(format!("an object of dataset {name:?} has changed: look it up again")));
         }
         Ok(Self { object, range: 0..objects.size(object), item: None, label: None })
     }
@@ -80,7 +78,7 @@ impl Place {
         let length = if length == 0 { size.saturating_sub(offset) } else { length };
         match offset.checked_add(length) {
             Some(end) if end <= size => Ok(self.range.start + offset..self.range.start + end),
-            _ => Err(Error::Invalid(format!("the range ends past the end: there are {size} bytes"))),
+            _ => Err(Error::Invalid(format!("the range ends beyond the end, which is at {size} bytes"))),
         }
     }
 }

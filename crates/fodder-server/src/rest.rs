@@ -152,7 +152,7 @@ async fn bounded(request: Request, next: Next) -> Response {
     let body = match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, most)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {
-            let message = format!("the body broke off, or is longer than {most} bytes");
+            let message = format!("the body is incomplete, or longer than {most} bytes");
             return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into_response();
         }
         Err(_) => {

@@ -44,7 +44,7 @@ pub(crate) fn source(source: Source) -> v1::Source {
 pub(crate) fn introduction(request: v1::IntroduceRequest) -> Result<Introduction> {
     let v1::IntroduceRequest { name, mode, world, uneven, weight, lease_ms, in_step, .. } = request;
     let uneven = v1::Uneven::try_from(uneven)
-        .map_err(|_| Error::Invalid(format!("there is no unevenness {uneven}: use pad, drop or exact")))?;
+        .map_err(|_| Error::Invalid(format!("unknown value {uneven} of uneven: use pad, drop or exact")))?;
     Ok(Introduction {
         name,
         mode: mode.unwrap_or_default().into(),

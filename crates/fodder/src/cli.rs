@@ -8,6 +8,7 @@ mod serve;
 mod sim;
 mod warm;
 
+use crate::output::{self, EXIT_USAGE};
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     builder::{OsStringValueParser, TypedValueParser},
@@ -15,8 +16,10 @@ use clap::{
 use fodder_api::spelling;
 use std::{
     ffi::{OsStr, OsString},
+    io::{self, Write},
     os::unix::ffi::OsStrExt,
     path::PathBuf,
+    process::ExitCode,
 };
 
 pub use bench::{BenchCommand, BenchReadArgs};
@@ -31,13 +34,16 @@ Examples:
   fodder demo                                     see it work, in under two minutes
   fodder serve ./data                             cache a directory of slow storage
   fodder serve s3://bucket/imagenet --cache-size 20GiB
-  fodder mount s3://bucket/imagenet /data         see it as a directory
-  fodder warm imagenet/train                      bring it in before the job starts
-  fodder status                                   what is cached, how well it hits
+  fodder mount s3://bucket/imagenet /data         mount a bucket as a directory
+  fodder warm imagenet/train                      fetch data before the job starts
+  fodder status                                   what is cached, and the hit ratio
   fodder get imagenet train/n01440764/1.JPEG > 1.JPEG
 
 A node listens on a Unix socket in its cache directory, on 127.0.0.1:18284 (gRPC and frames) and on
-http://127.0.0.1:18283 (REST, metrics). The other commands find it by themselves, or with --addr.";
+http://127.0.0.1:18283 (REST, metrics). The other commands find it there, or with --addr.
+
+Exit status: 0 success; 1 an error; 2 a wrong command line. `fodder warm` ends with 3 if something is not cached,
+`fodder serve` with 3 if another node uses the cache directory.";
 
 /// A training-data cache that keeps GPUs fed.
 ///
@@ -54,23 +60,50 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The command line of this process. Called as `mount.fodder`, it is the helper of mount(8). What cannot be understood
-/// ends the process with 1, as all errors do: clap's own 2 means something else to `fodder warm`.
-pub fn parse() -> Result<Cli, String> {
+/// The exit status of a mount helper for options it does not understand, as mount(8) has it.
+const MOUNT_HELPER_USAGE: u8 = 1;
+
+/// The command line of this process. Called as `mount.fodder`, it is the helper of mount(8). The error is the exit status:
+/// why the command line is not understood has been said, or help or the version was printed.
+pub fn parse() -> Result<Cli, ExitCode> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
     let command = without_empty_variables(Cli::command());
-    let matches = if PathBuf::from(&program).file_name().is_none_or(|name| name != "mount.fodder") {
-        command.try_get_matches()
+    let (matches, usage) = if PathBuf::from(&program).file_name().is_none_or(|name| name != "mount.fodder") {
+        (command.try_get_matches(), EXIT_USAGE)
     } else {
-        let args = from_mount_helper(args.map(|arg| arg.to_string_lossy().into_owned()))?;
-        command.try_get_matches_from(["fodder".to_owned()].into_iter().chain(args))
+        let args = from_mount_helper(args.map(|arg| arg.to_string_lossy().into_owned())).map_err(|message| {
+            output::error(message);
+            ExitCode::from(MOUNT_HELPER_USAGE)
+        })?;
+        (command.try_get_matches_from(["fodder".to_owned()].into_iter().chain(args)), MOUNT_HELPER_USAGE)
     };
-    Ok(matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|told| {
-        // Help and the version go to stdout; whoever reads it may have gone.
-        let _ = told.print();
-        std::process::exit(i32::from(told.use_stderr()))
-    }))
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|told| match told.use_stderr() {
+        true => misunderstood(&told, usage),
+        // Help and the version are results, which go to stdout.
+        false => match output::written(told.print()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                output::error(format_args!("{error:#}"));
+                ExitCode::FAILURE
+            }
+        },
+    })
+}
+
+/// Says why a command line is not understood. Its words may be names of files (`fodder status *`): where one has control
+/// characters, the message is without colours and they are left out or escaped.
+fn misunderstood(told: &clap::Error, usage: u8) -> ExitCode {
+    let is_hostile = |arg: OsString| {
+        let arg = arg.to_string_lossy();
+        output::escaped_name(&arg) != arg
+    };
+    // Nobody is left to be told that stderr cannot be written to.
+    let _ = match std::env::args_os().any(is_hostile) {
+        true => write!(io::stderr(), "{}", output::escaped(&told.render().to_string())),
+        false => told.print(),
+    };
+    ExitCode::from(usage)
 }
 
 /// A command that takes a variable of the environment that is empty for one that is not set, as scripts leave them.
@@ -88,17 +121,17 @@ fn spelled() -> impl TypedValueParser<Value = String> {
     })
 }
 
-/// Where log lines go, and which.
+/// What is logged, and where.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {
-    /// How much to log: error, warn, info, debug, trace, or a filter such as `info,fodder_core=debug`.
+    /// Log level: error, warn, info, debug, trace, or a filter such as `info,fodder_core=debug`.
     #[arg(long, global = true, value_name = "LEVEL", env = "FODDER_LOG_LEVEL", hide_env_values = true)]
     pub log_level: Option<String>,
     /// Write the log to this file instead of stderr.
     #[arg(long, global = true, value_name = "FILE", env = "FODDER_LOG_FILE", hide_env_values = true)]
     pub log_file: Option<PathBuf>,
-    /// How log lines look: `text` for people, `json` for machines.
+    /// Format of log lines.
     #[arg(long, global = true, value_name = "FORMAT", env = "FODDER_LOG_FORMAT", hide_env_values = true)]
     pub log_format: Option<LogFormat>,
 }
@@ -107,17 +140,17 @@ pub struct LogArgs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// One line a person can read.
+    /// Lines of text.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What to do with the nodes that share a cache.
+/// Inspect the nodes of a cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Show who is there: state, zone, share, held bytes, hit ratio, latency.
+    /// Show the nodes of the cluster: state, zone, share, cached bytes, hit ratio, latency.
     Status {
         /// Print JSON instead of text.
         #[arg(long)]
@@ -133,39 +166,38 @@ pub enum ClusterCommand {
 pub enum Command {
     /// Run a node: cache a dataset and serve its items.
     Serve(Box<ServeArgs>),
-    /// Show datasets as a directory; what is cached is read by the kernel itself.
+    /// Mount datasets as a directory.
     Mount(Box<MountArgs>),
-    /// End a mount; one that is in use says who is in the way.
+    /// Unmount datasets; if they are in use, show by which processes.
     Unmount(UnmountArgs),
-    /// Have a node of this host serve a dataset: join the one that runs, or start one. For programs that bring their own
-    /// client.
+    /// Have a node on this machine serve a dataset, starting one if none is running. For programs with their own client.
     Join(Box<JoinArgs>),
-    /// Look for new, changed and removed objects at the origin.
+    /// Check the origin for new, changed and removed objects.
     #[command(after_help = "\
-Reads that are under way keep their snapshot; later ones see the new objects.
+Reads that have begun keep their snapshot; later ones see the new objects.
 
 Examples:
   fodder index imagenet
   fodder index /data                              the dataset that is mounted there")]
     Index {
-        /// Which dataset, or a path in a mount of it; all datasets of the node if none is named.
+        /// A dataset, or a path in a mount of it. Default: all datasets of the node.
         #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: Option<String>,
-        /// Accept that objects are missing, even all of them, or that the origin is on another file system.
+        /// Confirm that objects are missing, even all of them, or that the origin is on another file system.
         #[arg(long, requires = "dataset")]
         confirm_removals: bool,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Show how a node stands: addresses, tiers, datasets, hits.
+    /// Show the state of a node: addresses, tiers, datasets, hit ratios.
     #[command(after_help = "\
 Examples:
   fodder status
   fodder status imagenet                          one dataset
-  fodder status /data/train                       the dataset that is mounted there, and how much of train is cached")]
+  fodder status /data/train                       the mounted dataset, and how much of train is cached")]
     Status {
-        /// Only this dataset; or a path in a mount, which also says which node.
+        /// Show only this dataset, or the one of a path in a mount, which also names the node.
         #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: Option<String>,
         /// Print JSON instead of text.
@@ -175,20 +207,20 @@ Examples:
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Show the nodes that share a cache.
+    /// Show the nodes of a cluster, which share their caches.
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// Make a node of a cluster own nothing and hand over what it alone holds, so that it may be stopped.
+    /// Hand over what a node of a cluster holds to the other nodes, before it is stopped.
     ///
-    /// Ends with 1 if the others did not take all of it, for want of room for instance.
+    /// Exits with 1 if the other nodes did not take all of it, for example because their caches are full.
     Drain {
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Show the training jobs of a node: where they are, how fast, and whether their last epoch was exact.
+    /// Show the training jobs of a node: epoch, speed, and whether the last epoch was exact.
     Jobs {
-        /// Of which dataset; all of them if none is named.
+        /// A dataset. Default: all datasets of the node.
         dataset: Option<String>,
         /// Print JSON instead of text.
         #[arg(long)]
@@ -197,13 +229,13 @@ Examples:
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Speak for a training job: introduce it, begin epochs, take batches, report scores, resume. For scripts.
+    /// Act as a training job: begin epochs, take batches, report scores, resume. For scripts and tests.
     #[command(subcommand)]
     Job(JobCommand),
-    /// Say what a job waits for, and what more cache, more bandwidth or another policy would do.
+    /// Explain what a training job waits for, and the effect of more cache, more bandwidth or another policy.
     #[command(after_help = ADVISE_HELP)]
     Advise {
-        /// Which dataset, or a path in a mount of it.
+        /// A dataset, or a path in a mount of it.
         #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: String,
         /// Print JSON instead of text.
@@ -222,53 +254,53 @@ Examples:
         /// A dataset of the node, or an origin (a URI, or a path that begins with `/`, `./` or `../`).
         #[arg(value_name = "DATASET|ORIGIN")]
         dataset: String,
-        /// The item's id, or a path in the dataset. A path made of digits only is written `./123`.
+        /// The id of an item, or a path in the dataset. A path that consists of digits is written `./123`.
         #[arg(value_name = "ID|PATH", value_parser = spelled())]
         item: String,
-        /// Start so many bytes into it.
+        /// Start at this offset.
         #[arg(long, value_name = "BYTES", default_value = "0", value_parser = serve::parse_bytes, hide_default_value = true)]
         offset: u64,
-        /// Write at most so many bytes.
+        /// Write at most this many bytes.
         #[arg(long, value_name = "BYTES", value_parser = serve::parse_bytes)]
         length: Option<u64>,
-        /// Read a public bucket without credentials, if it is an origin.
+        /// Read the origin, a public bucket, without credentials.
         #[arg(long)]
         anonymous: bool,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Bring data in before anybody reads it.
+    /// Fetch data into the cache before it is read.
     Warm(Box<WarmArgs>),
-    /// Drop what is cached of a dataset. The origin is not touched.
+    /// Remove cached data of a dataset. The origin is not changed.
     #[command(after_help = "\
 Examples:
   fodder evict imagenet
   fodder evict imagenet --prefix val/
-  fodder evict /data/val                          a directory or a file of a mount")]
+  fodder evict /data/val                          a directory or file in a mount")]
     Evict {
-        /// Which dataset; or a path in a mount, of which only that file or what is below that directory is dropped.
+        /// A dataset; or a path in a mount, to evict only that file or directory.
         #[arg(value_name = "DATASET|PATH", value_parser = spelled())]
         dataset: String,
-        /// Only objects whose path begins with this.
+        /// Evict only objects whose path begins with this.
         #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true, value_parser = spelled())]
         prefix: String,
-        /// On this node only. Else on all nodes of its cluster; exits with 1 if one of them could not be told.
+        /// Evict on this node only. Default: on all nodes of its cluster; exits with 1 if one of them cannot be reached.
         #[arg(long)]
         this_node: bool,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Re-read everything cached and compare it with its checksums. Exits with 1 if anything was corrupt.
+    /// Compare all cached data with its checksums. Exits with 1 if anything is corrupt.
     Verify {
-        /// Which dataset; all of them if none is named.
+        /// A dataset. Default: all datasets of the node.
         dataset: Option<String>,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Check a configuration file, show the effective configuration, or have a node read its own again.
+    /// Check a configuration file, show the effective configuration, or reload that of a node.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print a completion script for a shell.
@@ -276,21 +308,21 @@ Examples:
 Example:
   fodder completions bash > ~/.local/share/bash-completion/completions/fodder")]
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Measure how fast directories are read.
+    /// Measure how fast a directory is read.
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Try policies on a synthetic job or a trace: hit ratios beside what is possible.
+    /// Simulate cache policies on a synthetic job or a trace.
     Sim(Box<SimArgs>),
-    /// See it work: three epochs over slow storage, with and without the cache.
+    /// Demonstrate Fodder: three epochs over slow storage, with and without the cache.
     Demo(DemoArgs),
 }
 
 const GET_HELP: &str = "\
-An origin instead of a dataset's name is read through the node of the cache directory; if none
-runs, one is started, and ends some seconds after its last client.
+An origin is read through the node of the cache directory. If none is running, one is started (with
+the environment of this command, such as FODDER_CACHE_SIZE); it ends some seconds after its last client.
 
 Examples:
   fodder get imagenet 17 > sample.jpg             the item with id 17
@@ -299,15 +331,15 @@ Examples:
   fodder get s3://bucket/imagenet train/dog/1.jpg > 1.jpg";
 
 const ADVISE_HELP: &str = "\
-The node measures while a job reads: how fast it takes items, how long its readers wait for the
-origin, what the origin gives, and a sample of what is asked for. Ask while the job runs, best in
-its second epoch or later. What the job does with the items it has, preprocessing or computing,
-looks alike from here; if it waits in its own data loader, that is preprocessing.
+While a job reads, the node measures how fast it takes items, how long its readers wait for the
+origin, how fast the origin is, and a sample of the requests. Run this while the job runs, in its
+second epoch or later. The node cannot distinguish preprocessing from computing: if the job waits in
+its own data loader, it waits for preprocessing.
 
 Example:
   fodder advise imagenet";
 
-/// Changes of a running node's datasets.
+/// Manage the datasets of a running node.
 #[derive(Debug, Subcommand)]
 pub enum DatasetsCommand {
     /// List the datasets.
@@ -319,7 +351,7 @@ pub enum DatasetsCommand {
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Add a dataset. The node remembers it over restarts.
+    /// Add a dataset. The node keeps it across restarts.
     #[command(after_help = "\
 Examples:
   fodder datasets add ./data
@@ -328,16 +360,16 @@ Examples:
         /// Which dataset.
         #[command(flatten)]
         dataset: DatasetArgs,
-        /// The share of the cache that is this dataset's own: `20GiB`, or `20%` of the dataset.
+        /// The part of the cache that is reserved for this dataset: `20GiB`, or `20%` of the dataset.
         #[arg(long, value_name = "SIZE")]
         quota: Option<fodder_core::config::Quota>,
         /// Which node.
         #[command(flatten)]
         node: NodeArgs,
     },
-    /// Remove a dataset and drop what is cached of it. The origin is not touched.
+    /// Remove a dataset and its cached data. The origin is not changed.
     Remove {
-        /// Its name.
+        /// The name of the dataset.
         name: String,
         /// Which node.
         #[command(flatten)]
@@ -348,19 +380,19 @@ Examples:
 /// A dataset on the command line.
 #[derive(Debug, Clone, Args)]
 pub struct DatasetArgs {
-    /// Where the data lives: a URI (s3://, gs://, az://, http://, file://, throttled:…) or a local path.
+    /// Where the data is: a URI (s3://, gs://, az://, http://, file://, throttled:…) or a local path.
     pub origin: String,
-    /// What clients call it. Default: the origin's last path component.
+    /// Name of the dataset. Default: the last path component of the origin.
     #[arg(long)]
     pub name: Option<String>,
-    /// How objects become items: `files`, `blocks`, `blocks:16MiB`, `tar` or `tfrecord`. Default: files.
+    /// How objects are divided into items: `files`, `blocks`, `blocks:16MiB`, `tar` or `tfrecord`. Default: files.
     #[arg(long, value_parser = serve::parse_layout)]
     pub layout: Option<fodder_core::layout::Layout>,
-    /// What stays when the cache is full: `minio` (fill, then never evict), `lru`, `lfu`, `sieve`, `s3fifo`, `importance`,
-    /// `semantic`, `quiver`, `pending`, `plan`, or `auto`, the best of them; docs/POLICIES.md says which for what. Default: minio.
+    /// What to keep when the cache is full: `minio` (fill, then never evict), `lru`, `lfu`, `sieve`, `s3fifo`, `importance`,
+    /// `semantic`, `quiver`, `pending`, `plan`, or `auto`, the best of them; see docs/POLICIES.md. Default: minio.
     #[arg(long, value_parser = serve::parse_policy)]
     pub policy: Option<fodder_policy::Policy>,
-    /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
+    /// How often to check the origin for changes, such as `10m`. Default: only on `fodder index`.
     #[arg(long, value_name = "DURATION", value_parser = serve::parse_duration)]
     pub refresh: Option<std::time::Duration>,
     /// Read a public bucket without credentials.
@@ -374,8 +406,8 @@ pub struct DatasetArgs {
 /// A dataset that a node of this host should serve.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Prints one JSON object: where the node listens, and what the dataset is called there. A node that had to be
-started ends some seconds after its last client.
+Prints a JSON object with the address of the node and the name of the dataset. If a node was started, it ends some
+seconds after its last client.
 
 Example:
   fodder join s3://bucket/imagenet --cache-size 200GiB")]
@@ -383,7 +415,7 @@ pub struct JoinArgs {
     /// Which dataset.
     #[command(flatten)]
     pub dataset: DatasetArgs,
-    /// How large the cache is if a node must be started: `20GiB`, `500MB`.
+    /// Size of the cache if a node must be started: `20GiB`, `500MB`.
     #[arg(long, value_name = "SIZE", help_heading = "Node")]
     pub cache_size: Option<fodder_core::config::Quota>,
     /// Which node.
@@ -395,11 +427,11 @@ pub struct JoinArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Node")]
 pub struct NodeArgs {
-    /// The node's address: `HOST:PORT` or the path of its Unix socket; several with commas between them: the first that
-    /// answers. Default: the node of the cache directory, then 127.0.0.1:18284.
+    /// Address of the node: `HOST:PORT` or the path of its Unix socket; of several, separated by commas, the first that
+    /// answers is used. Default: the node of the cache directory, then 127.0.0.1:18284.
     #[arg(long, env = "FODDER_ADDR")]
     pub addr: Option<String>,
-    /// The cache directory whose node is meant.
+    /// Use the node of this cache directory.
     #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
     /// How large the cache of a node is that has to be started, where a command lets its user say so.
@@ -410,21 +442,23 @@ pub struct NodeArgs {
 /// Work on the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Check a configuration file. Exits with 0 if a node would start with it.
+    /// Check a configuration file.
     Check {
-        /// The file: Fodder's own YAML, or iCache's.
+        /// A YAML file with Fodder's settings, or iCache's.
         file: PathBuf,
     },
-    /// Print the effective configuration (defaults, file, environment, flags) as YAML. Takes the flags of `serve`.
+    /// Print the effective configuration (defaults, file, environment, flags) as YAML. Accepts the flags of `serve`.
     Show(Box<ServeArgs>),
-    /// Have a node read its configuration again. It adds and removes datasets as the file says; what else has changed is
-    /// told, and needs a restart. Exits with 1 if something could not be done.
+    /// Have a node read its configuration file again.
+    ///
+    /// The node adds and removes datasets. Other changed settings are reported and need a restart. Exits with 1 if
+    /// something failed.
     #[command(after_help = "\
 Examples:
   fodder config reload
   fodder config reload --cluster      on all nodes, each with its own file")]
     Reload {
-        /// On all nodes of the node's cluster.
+        /// Reload on all nodes of the cluster.
         #[arg(long)]
         cluster: bool,
         /// Which node.
@@ -436,13 +470,13 @@ Examples:
 /// The size of the demonstration.
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
-    /// How many images to make.
+    /// Number of images.
     #[arg(long, default_value = "600", value_parser = clap::value_parser!(u32).range(1..=5_000))]
     pub images: u32,
-    /// How many epochs to read.
+    /// Number of epochs.
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub epochs: u32,
-    /// How slow the origin is, in the words of `throttled:`.
+    /// How slow the origin is, as options of `throttled:`.
     #[arg(long, default_value = "latency=20ms,bandwidth=100MB/s")]
     pub throttle: String,
 }

@@ -27,12 +27,9 @@ use crate::{
     demo, log,
 };
 use anyhow::Result;
-use std::{
-    future::Future,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{future::Future, process::ExitCode};
 
+pub(crate) use crate::output::{print, print_line, print_raw};
 pub(crate) use datasets::to_wire;
 
 /// The status of `fodder serve` when another node holds the cache directory; whoever wanted a node joins that one.
@@ -105,21 +102,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// Prints a result. A reader who has seen enough (`| head`) is no error.
-fn print(text: &str) -> Result<ExitCode> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// A line for whoever started this process; that he has gone is no reason to stop.
-fn print_line(line: &str) {
-    let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// So many of something, in words.
-fn plural(count: u64, what: &str) -> String {
+/// A count and its noun, such as `1 file` or `2 files`.
+pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -116,7 +116,7 @@ fn apply_flags(config: &mut Config, args: &ServeArgs) -> Result<()> {
     apply_cluster_flags(&mut config.cluster, &args.cluster);
     anyhow::ensure!(
         args.origin.is_some() || args.listing == Default::default(),
-        "flags that say how an origin is listed need an ORIGIN; the datasets of a configuration file have the key `listing`"
+        "the flags for listing an origin need an ORIGIN; for datasets of a configuration file, use their setting `listing`"
     );
     if let Some(origin) = &args.origin {
         let dataset = DatasetConfig {
@@ -203,7 +203,7 @@ fn fill_in(config: &mut Config) -> Result<Option<u64>> {
         };
         engine.tiers = vec![TierConfig { path: engine.cache_dir.join("tier"), medium: Medium::Ssd, quota_bytes }];
     } else if let Some(Quota::Bytes(_)) = config.cache_size {
-        bail!("tiers have sizes of their own: leave cache_size (--cache-size) out, or write it as a share such as 20%");
+        bail!("tiers have their own sizes: leave out cache_size (--cache-size), or give a share such as 20%");
     }
     engine.tiers.sort_by_key(|tier| tier.medium);
     if config.node.socket.is_none() {
@@ -233,7 +233,7 @@ fn check(config: &Config) -> Result<()> {
     for tier in &config.engine.tiers {
         ensure!(
             tier.quota_bytes >= MIN_TIER_BYTES,
-            "the tier {} may hold only {} bytes, which is less than 16 MiB: increase --cache-size, or choose a disk with more free space with --cache-dir",
+            "the tier {} may hold only {} bytes, which is less than 16 MiB: increase the cache size (--cache-size, FODDER_CACHE_SIZE), or choose a disk with more free space (--cache-dir)",
             tier.path.display(),
             tier.quota_bytes
         );
@@ -243,13 +243,13 @@ fn check(config: &Config) -> Result<()> {
     if let Some(pair) = paths.windows(2).find(|pair| pair[1].starts_with(pair[0])) {
         bail!("the tiers {} and {} overlap: give each a directory of its own", pair[0].display(), pair[1].display());
     }
-    config.engine.check_interval()?;
+    config.engine.check()?;
     config.cluster.check()?;
     if let Some(socket) = &config.node.socket {
         let length = socket.as_os_str().len();
         ensure!(
             length <= MAX_SOCKET_PATH,
-            "the path of the Unix socket has {length} bytes, and the system allows {MAX_SOCKET_PATH}: give a shorter one \
+            "the path of the Unix socket has {length} bytes, and the system allows {MAX_SOCKET_PATH}: give a shorter path \
              with --socket ({})",
             socket.display()
         );

@@ -5,7 +5,10 @@ mod node;
 mod read;
 mod table;
 
-use crate::{cli::DemoArgs, command::block_on};
+use crate::{
+    cli::DemoArgs,
+    command::{block_on, plural, print_raw},
+};
 use anyhow::{Context, Result};
 use fodder_core::size::human;
 use image::Noise;
@@ -24,7 +27,7 @@ const NAME: &str = "demo";
 /// Shows it. Leaves nothing behind, also when it is interrupted.
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     let dir =
-        tempfile::Builder::new().prefix("fodder-demo-").tempdir().context("cannot make a directory for the demo")?;
+        tempfile::Builder::new().prefix("fodder-demo-").tempdir().context("cannot create a directory for the demo")?;
     let (path, args) = (dir.path().to_owned(), args.clone());
     let show = std::thread::spawn(move || show(&args, &path));
     let interrupted = block_on(async {
@@ -59,37 +62,34 @@ fn show(args: &DemoArgs, dir: &Path) -> Result<()> {
     let origin = format!("throttled:{}:{}", args.throttle, data.display());
     let truth = Truth::read(&data)?;
     let without = ThroughOrigin::open(&origin, truth.clone())?;
-    println!();
-    println!("  {}", paint.bold("Fodder keeps GPUs fed."));
-    println!("  {} images, {}, behind slow storage: {}", args.images, human(truth.total_bytes()), args.throttle);
-    println!(
-        "  {} shuffled epochs, {READERS} readers, one sample at a time; every byte is compared with the source",
-        args.epochs
-    );
-    println!();
+    print_painted(&format!(
+        "\n  {}\n  {}, {}, behind slow storage: {}\n  {}, {READERS} readers, one sample at a time; every byte is compared \
+         with the source\n\n",
+        paint.bold("Fodder keeps GPUs fed."),
+        plural(args.images.into(), "image"),
+        human(truth.total_bytes()),
+        args.throttle,
+        plural(args.epochs.into(), "shuffled epoch")
+    ))?;
 
     let node = ChildNode::start(&origin, NAME, dir)?;
     let with = ThroughNode::open(&node, NAME, truth)?;
-    println!("{}", table::header(paint));
+    print_painted(&format!("{}\n", table::header(paint)))?;
     for number in 1..=args.epochs {
         let order = Noise(u64::from(number)).shuffled(u64::from(args.images));
         let slow = epoch(&without, &order, &format!("epoch {number}, straight from the origin"))?;
         let fast = epoch(&with, &order, &format!("epoch {number}, through Fodder"))?;
-        println!("{}", table::row(paint, number, &slow, &fast));
+        print_painted(&format!("{}\n", table::row(paint, number, &slow, &fast)))?;
     }
-    println!();
     where_to_look(paint, &node)?;
     drop(with);
     node.stop()?;
-    println!();
-    println!(
-        "  All {} reads gave the right bytes. Took {:.1} s.",
+    print_painted(&format!(
+        "\n  All {} reads gave the right bytes. Took {:.1} s.\n  Now with your data:  {}\n\n",
         args.images * args.epochs * 2,
-        started.elapsed().as_secs_f64()
-    );
-    println!("  Now with your data:  {}", paint.green("fodder serve ./data"));
-    println!();
-    Ok(())
+        started.elapsed().as_secs_f64(),
+        paint.green("fodder serve ./data")
+    ))
 }
 
 /// One epoch, with a bar where a terminal shows it.
@@ -103,16 +103,25 @@ fn epoch(source: &impl Source, order: &[u64], what: &str) -> Result<table::Epoch
 
 /// The doors of the node, with what they answer now.
 fn where_to_look(paint: Paint, node: &ChildNode) -> Result<()> {
-    println!("  {}", paint.bold("Where to look while a node runs"));
-    println!("    status    fodder status --addr {}", node.grpc);
-    println!("    a sample  fodder get {NAME} 0 --addr {} > sample.png", node.grpc);
-    println!("    REST      curl {}/api/v1/datasets", node.rest);
-    println!("    gRPC      {} (fodder.v1), also on the socket {}", node.grpc, node.socket.display());
-    println!("    metrics   curl {}/metrics", node.rest);
+    let (rest, grpc, socket) = (&node.rest, &node.grpc, node.socket.display());
+    let mut text = format!(
+        "\n  {}
+    status    fodder status --addr {grpc}
+    a sample  fodder get {NAME} 0 --addr {grpc} > sample.png
+    REST      curl {rest}/api/v1/datasets
+    gRPC      {grpc} (fodder.v1), also on the socket {socket}
+    metrics   curl {rest}/metrics\n",
+        paint.bold("Where to look while a node runs")
+    );
     let metrics = node.http_get("/metrics")?;
-    let told = |line: &&str| line.starts_with("fodder_") && line.contains(NAME) && !line.ends_with(" 0");
-    for line in metrics.lines().filter(told).take(6) {
-        println!("              {}", paint.dim(line));
+    let is_shown = |line: &&str| line.starts_with("fodder_") && line.contains(NAME) && !line.ends_with(" 0");
+    for line in metrics.lines().filter(is_shown).take(6) {
+        text += &format!("              {}\n", paint.dim(line));
     }
-    Ok(())
+    print_painted(&text)
+}
+
+/// Prints text that has colours where a terminal shows them.
+fn print_painted(text: &str) -> Result<()> {
+    print_raw(text).map(drop)
 }

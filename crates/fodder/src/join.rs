@@ -8,7 +8,7 @@ mod note;
 mod start;
 
 use crate::{cli::NodeArgs, config};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use fodder_api::{Address, Client, Timeouts};
 use std::{
     fmt::Write,
@@ -73,19 +73,28 @@ pub(crate) fn cache_dir(args: &NodeArgs) -> Result<PathBuf> {
     }
 }
 
-/// Makes a cache directory that only this user can look into. One that is there stays as it is.
+/// Creates a cache directory that only this user can read. An existing one stays as it is.
 pub(crate) fn create_cache_dir(dir: &Path) -> Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.with_context(|| format!("cannot make the cache directory {}", dir.display()))
+    let shown = dir.display();
+    if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(dir) {
+        bail!("cannot create the cache directory {shown}: {error}; choose another with --cache-dir");
+    }
+    match rustix::fs::access(dir, rustix::fs::Access::WRITE_OK) {
+        Err(rustix::io::Errno::ACCESS) => {
+            bail!("the cache directory {shown} belongs to another user: choose another with --cache-dir")
+        }
+        // Whatever else is wrong, the first file in it says better.
+        _ => Ok(()),
+    }
 }
 
 /// A warning for a cache directory that was there before and that other users of this machine can look into.
 pub(crate) fn open_to_others(dir: &Path) -> Option<String> {
-    let mode = fs::metadata(dir).ok()?.permissions().mode() & 0o777;
+    let mode = fs::metadata(dir).ok().filter(fs::Metadata::is_dir)?.permissions().mode() & 0o777;
     let shown = dir.display();
     let text = format!(
-        "other users of this machine can look into the cache directory {shown} (mode {mode:03o}), which has names, logs and \
-         data of the datasets: `chmod 700 {shown}` to keep them out"
+        "other users of this machine can read the cache directory {shown} (mode {mode:03o}), which holds names, logs and data \
+         of the datasets: keep them out with `chmod 700 {shown}`"
     );
     (mode & 0o007 != 0).then_some(text)
 }
@@ -101,13 +110,16 @@ fn reason(address: &Address, error: &fodder_api::Error) -> String {
     if let Address::Unix(path) = address {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return "the socket does not exist".into(),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return "permission denied: the node belongs to another user".into();
+            }
             Err(error) => return format!("the socket cannot be reached: {error}"),
             Ok(_) => {}
         }
     }
     let text = error.to_string();
     let text = text.strip_prefix(&format!("cannot reach the node at {address}: ")).unwrap_or(&text);
-    text.split("; see whether").next().unwrap_or_default().to_owned()
+    text.split("; check that").next().unwrap_or_default().to_owned()
 }
 
 /// Connects without patience, for polling.

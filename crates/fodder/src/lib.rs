@@ -9,6 +9,7 @@ pub mod config;
 mod demo;
 pub mod join;
 mod log;
+mod output;
 mod remembered;
 mod signal;
 
@@ -16,11 +17,14 @@ use std::process::ExitCode;
 
 /// Reads the command line and does as it says. Errors go to stderr, with what to do about them.
 pub fn run() -> ExitCode {
-    let outcome = cli::parse().map_err(anyhow::Error::msg).and_then(command::run);
-    match outcome {
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    match command::run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("fodder: {error:#}");
+            output::error(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -37,7 +37,7 @@ impl Remembered {
         let datasets = match fs::read_to_string(&path) {
             Ok(text) => read(&text).with_context(|| {
                 let path = path.display();
-                format!("cannot understand {path}, which names the datasets added earlier: mend it or move it away")
+                format!("cannot read {path}, which lists the datasets added earlier: repair it or move it away")
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -71,7 +71,11 @@ impl Remembered {
 
 fn read(text: &str) -> Result<Vec<DatasetConfig>> {
     let contents: Contents = serde_json::from_str(text)?;
-    anyhow::ensure!(contents.format == FORMAT, "it has format {}, and this is {FORMAT}", contents.format);
+    anyhow::ensure!(
+        contents.format == FORMAT,
+        "it has format {}, and this version of Fodder reads format {FORMAT}",
+        contents.format
+    );
     Ok(contents.datasets)
 }
 
@@ -110,7 +114,7 @@ mod tests {
         for text in ["{\"format\": 2, \"datasets\": []}", "{", ""] {
             fs::write(dir.path().join(FILE), text).unwrap();
             let error = format!("{:#}", Remembered::open(dir.path()).unwrap_err());
-            assert!(error.contains("mend it or move it away"), "{error}");
+            assert!(error.contains("repair it or move it away"), "{error}");
         }
     }
 }

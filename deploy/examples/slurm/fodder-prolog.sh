@@ -72,7 +72,7 @@ for target in $WARM; do
     code=$?
     case $code in
         0) say "$target is there: $(<"$out")" ;;
-        2 | 124) say "$target is not all there: $(<"$out")" ;;
+        3 | 124) say "$target is not all there: $(<"$out")" ;;
         *) say "$target could not be brought in (status $code): $(<"$out")" ;;
     esac
 done

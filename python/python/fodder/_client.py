@@ -74,7 +74,7 @@ def connect(addr: str | Sequence[str] | None = None, *, timeout: float = 30.0, p
                 reason = str(error).removeprefix(f"cannot reach the node at {address}: ")
                 tried.append(f"  {address}: {reason.split('; see whether')[0]}")
     raise errors.Unavailable(
-        "no node answers; start one with `fodder serve ORIGIN`, or say where it listens. Tried:\n" + "\n".join(tried)
+        "no node answers; start one with `fodder serve ORIGIN`, or give its address. Tried:\n" + "\n".join(tried)
     )
 
 
@@ -205,7 +205,7 @@ class Client:
             snapshot, items, _ = self._node.open(name, "")
         except errors.NotFound:
             known = ", ".join(self.datasets()) or "none; add one with `fodder datasets add ORIGIN`"
-            raise errors.NotFound(f"the node at {self.address} has no dataset {name!r}; it has: {known}") from None
+            raise errors.NotFound(f"there is no dataset {name!r}; the node at {self.address} has: {known}") from None
         return Dataset(self, name, snapshot, items)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -362,7 +362,7 @@ class Dataset(Sequence[bytes]):
             place += self._items
         if 0 <= place < self._items:
             return place
-        raise errors.OutOfRange(f"there is no item {index} in dataset {self.name!r}, which has {self._items}")
+        raise errors.OutOfRange(f"no item {index}: dataset {self.name!r} has {self._items} items, numbered from 0")
 
     def _list(self, names: bool) -> _Listing:
         if self._listing is None or (names and self._listing.names is None):

@@ -12,8 +12,11 @@ import warnings
 
 from fodder.errors import Invalid, NotFound, Unavailable
 
-# How the program begins what it says about arguments that it does not understand; of all else it says "fodder: ".
-_MISUSED = "error: "
+# The exit status of the program for arguments that it does not understand.
+_MISUSED = 2
+
+# How the program begins what it says about a failure.
+_ERROR = "error: "
 
 # How a line begins that a user should see though the program succeeded.
 _WARNING = "warning: "
@@ -37,8 +40,8 @@ def find() -> str:
     if found:
         return found
     raise NotFound(
-        "the program `fodder`, which serves data, is not beside Python and not on the PATH: "
-        "install the wheel, or say where it is with FODDER_PROGRAM"
+        "cannot find the program `fodder`, neither next to Python nor on the PATH: install the wheel, or set "
+        "FODDER_PROGRAM to its path"
     )
 
 
@@ -53,11 +56,11 @@ def join(command: list[str]) -> tuple[str, str]:
     except OSError as error:
         raise NotFound(f"cannot run {command[0]}: {error}") from error
     if done.returncode != 0:
-        complaint = done.stderr.strip()
-        if complaint.startswith(_MISUSED):
+        complaint = done.stderr.strip().removeprefix(_ERROR)
+        if done.returncode == _MISUSED:
             # What follows the first paragraph is how to use the program, which the caller did not type.
-            raise Invalid(complaint.removeprefix(_MISUSED).split("\n\n")[0])
-        raise Unavailable(complaint.removeprefix("fodder: "))
+            raise Invalid(complaint.split("\n\n")[0])
+        raise Unavailable(complaint)
     for line in done.stderr.splitlines():
         if line.startswith(_WARNING):
             # The caller of `fodder.open`, which called this.

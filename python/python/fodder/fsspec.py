@@ -81,7 +81,7 @@ class FodderFileSystem(AbstractFileSystem):
 
         nanoseconds = self.info(path).get("mtime_ns")
         if nanoseconds is None:
-            raise NotImplementedError(f"the origin of {path} does not tell when files were written")
+            raise NotImplementedError(f"the origin of {path} does not report modification times")
         return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:

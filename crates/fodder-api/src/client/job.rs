@@ -163,7 +163,9 @@ impl Job {
         let width = dimension as usize;
         if width == 0 || ids.len().checked_mul(width) != Some(values.len()) {
             let (ids, values) = (ids.len(), values.len());
-            return Err(Error::Invalid(format!("{values} numbers are not {ids} embeddings of {dimension} numbers")));
+            return Err(Error::Invalid(format!(
+                "{values} numbers were given for {ids} embeddings of {dimension} numbers each: give as many for each item, and at least one item"
+            )));
         }
         let (dataset, job) = self.name();
         let head = v1::ReportEmbeddingsRequest { dataset, job, dimension, ids: Vec::new(), values: Vec::new() };

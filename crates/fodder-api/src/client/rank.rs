@@ -45,7 +45,7 @@ impl Rank {
     /// A rank of a job that introduces itself so, at the first of these nodes that answers. They must be of one cluster.
     pub fn new(addresses: Vec<Address>, introduction: v1::IntroduceRequest, rank: u32) -> Result<Self> {
         if addresses.is_empty() {
-            return Err(Error::Invalid("give at least one address of a node".into()));
+            return Err(Error::Invalid("give the address of at least one node".into()));
         }
         Ok(Self {
             addresses,

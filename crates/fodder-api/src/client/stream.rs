@@ -83,7 +83,7 @@ impl ReadStream {
         let mut chunks = Messages { stream, peer };
         let mut first = chunks.next().await?;
         let head = first.as_mut().and_then(|chunk| chunk.head.take());
-        let head = head.ok_or_else(|| Error::Internal("the node did not say what it reads".into()))?;
+        let head = head.ok_or_else(|| Error::Internal("the node sent data without saying of which item".into()))?;
         Ok(Self { left: head.length, chunks, head, first })
     }
 
@@ -107,7 +107,7 @@ impl ReadStream {
             }
         }
         if self.left > 0 {
-            return Err(Error::Unavailable(format!("the node ended its answer {} bytes early", self.left)));
+            return Err(Error::Unavailable(format!("the reply of the node ended {} bytes early", self.left)));
         }
         Ok(None)
     }
@@ -127,7 +127,7 @@ impl ReadStream {
 }
 
 fn too_long() -> Error {
-    Error::Internal("the node sent more bytes than it said".into())
+    Error::Internal("the node sent more bytes than it announced".into())
 }
 
 /// An item as it came, or why it did not.
@@ -175,7 +175,9 @@ impl ItemStream {
             }
             if part.size_bytes > MAX_ITEM_BYTES {
                 let (id, size) = (part.asked, part.size_bytes);
-                return Err(Error::Invalid(format!("item {id} has {size} bytes: read it as a stream of its own")));
+                return Err(Error::Invalid(format!(
+                    "item {id} has {size} bytes, which is too large for a batch: read it by itself"
+                )));
             }
             if part.offset != whole.len() as u64 || part.offset + part.data.len() as u64 > part.size_bytes {
                 return Err(too_long());
@@ -188,7 +190,7 @@ impl ItemStream {
             let asked = part.asked;
             let next = self.next_part().await?;
             part = next.filter(|next| next.asked == asked).ok_or_else(|| {
-                Error::Unavailable(format!("the node ended its answer in the middle of item {asked}"))
+                Error::Unavailable(format!("the reply of the node ended in the middle of item {asked}"))
             })?;
         }
     }

@@ -55,7 +55,7 @@ impl WarmStream {
         let next = self.messages.next().await?;
         match &next {
             Some(progress) => self.finished = progress.finished,
-            None if !self.finished => return Err(Error::Unavailable("the node ended the warming early".into())),
+            None if !self.finished => return Err(Error::Unavailable("the node ended the warm-up early".into())),
             None => {}
         }
         Ok(next)

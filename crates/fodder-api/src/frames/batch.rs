@@ -219,7 +219,7 @@ impl<R: Room> Batch<R> {
         entry.source = std::cmp::max_by_key(entry.source, frame.source, |source| slowness(*source));
         let (have, size) = (entry.range.len() as u64, entry.head.size);
         if have > size || (have < size) != frame.flags.more {
-            return Err(Error::Internal(format!("the node sent {have} bytes of an item of {size}")));
+            return Err(Error::Internal(format!("the node sent {have} bytes of an item with {size}")));
         }
         Ok(frame.flags.more)
     }
@@ -315,7 +315,7 @@ fn slowness(source: Source) -> u8 {
 }
 
 fn strange() -> Error {
-    Error::Internal("the node answered something else than what was asked".into())
+    Error::Internal("the node sent an unexpected reply".into())
 }
 
 #[cfg(test)]

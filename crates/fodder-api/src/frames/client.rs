@@ -81,7 +81,8 @@ impl FrameClient {
 
     fn connect_by(address: &Address, timeouts: Timeouts, hang_deadline: Option<Instant>) -> Result<Self> {
         let unreachable = |error: io::Error| {
-            Error::Unavailable(format!("cannot reach the node at {address}: {error}; see whether it is running"))
+            let advice = Address::advice(error.kind());
+            Error::Unavailable(format!("cannot reach the node at {address}: {error}; {advice}"))
         };
         let mut line = Line::connect(address, timeouts, hang_deadline).map_err(unreachable)?;
         line.send(&Hello::OURS.encode()).map_err(unreachable)?;
@@ -104,8 +105,8 @@ impl FrameClient {
         let (oldest, newest) = super::VERSIONS;
         if !(oldest..=newest).contains(&reply.version) {
             return Err(Error::Invalid(format!(
-                "the node at {address} speaks version {} of the frames and this client {oldest} to {newest}: \
-                 use the same version of Fodder on both sides",
+                "the node at {address} speaks version {} of the frames protocol, and this client {oldest} to {newest}: use the same \
+                 version of Fodder on both sides",
                 reply.newest
             )));
         }
@@ -256,7 +257,7 @@ impl FrameClient {
                 std::mem::swap(lease, &mut again);
             }
         }
-        let gone = || Error::Unavailable("the lease was given back while it was asked for".into());
+        let gone = || Error::Unavailable("the lease was returned while it was requested".into());
         Ok(all.into_iter().map(|lease| lease.and_then(|lease| lease.ok_or_else(gone))).collect())
     }
 
@@ -273,7 +274,7 @@ impl FrameClient {
                 return Ok(leased);
             }
         }
-        Err(Error::Unavailable("the lease was given back while it was asked for".into()))
+        Err(Error::Unavailable("the lease was returned while it was requested".into()))
     }
 
     /// One lease of an answer. The outer error breaks the connection or the request; Ok(None) is a file that the node
@@ -300,7 +301,8 @@ impl FrameClient {
         }
         let Some(descriptor) = self.descriptors.pop_front() else {
             return Err(self.broken_by(Error::Unavailable(
-                "the node sent a file that did not arrive: raise this process's limit of open files (ulimit -n)".into(),
+                "a file that the node sent did not arrive: raise the limit on open files of this process (ulimit -n)"
+                    .into(),
             )));
         };
         let held = Arc::new(Lease::new(File::from(descriptor), lease.object_bytes, lease.lease, self.returns.clone()));
@@ -462,5 +464,5 @@ pub(super) fn ended() -> Error {
 }
 
 fn strange() -> Error {
-    Error::Internal("the node answered something else than what was asked".into())
+    Error::Internal("the node sent an unexpected reply".into())
 }

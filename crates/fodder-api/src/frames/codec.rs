@@ -63,7 +63,7 @@ impl Hello {
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self> {
         let (oldest, newest) = decode_hello(bytes)?;
         if oldest == 0 || oldest > newest {
-            return bad("a hello with no version in it");
+            return bad("a hello without a version");
         }
         Ok(Self { oldest, newest })
     }
@@ -108,7 +108,7 @@ fn encode_hello(first: u16, second: u16) -> [u8; Hello::BYTES] {
 
 fn decode_hello(bytes: &[u8; Hello::BYTES]) -> Result<(u16, u16)> {
     if bytes[..4] != MAGIC {
-        return bad("the other side does not speak Fodder's frames");
+        return bad("the other side does not speak the frames protocol of Fodder");
     }
     Ok((u16_at(bytes, 4), u16_at(bytes, 6)))
 }

@@ -64,7 +64,9 @@ impl Diff {
                 *slot = next;
                 self.fresh.push(index);
                 next = next.checked_add(1).ok_or_else(|| {
-                    Error::Invalid("the dataset has had too many versions of its objects: add it anew".into())
+                    Error::Invalid(
+                        "the dataset has had too many versions of its objects: remove it and add it again".into(),
+                    )
                 })?;
             }
         }

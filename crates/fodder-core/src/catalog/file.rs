@@ -220,14 +220,14 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 fn check_prelude(bytes: &[u8], kind: Kind, path: &Path) -> Result<(), Unusable> {
     let rebuild = |what: &str| Err(Unusable::Rebuild(format!("{} {what}", path.display())));
     if bytes.len() < PRELUDE || bytes[..8] != MAGIC || u32_at(bytes, 16) != crc(&bytes[..16]) {
-        return rebuild("is damaged or no catalog file");
+        return rebuild("is damaged, or is not a catalog file");
     }
     match u32_at(bytes, 8) {
         FORMAT if u32_at(bytes, 12) == kind as u32 => Ok(()),
-        FORMAT => rebuild("holds something else than its name says"),
+        FORMAT => rebuild("does not contain what its name says"),
         older if older < FORMAT => rebuild(&format!("has the older format {older}")),
         newer => Err(Unusable::Fail(Error::Conflict(format!(
-            "{} was written by a newer Fodder (format {newer}, this one knows {FORMAT}): upgrade, or remove the directory {} to have it built anew",
+            "{} was written by a newer version of Fodder (format {newer}; this version reads {FORMAT}): use that version, or remove the directory {} to rebuild it",
             path.display(),
             path.parent().unwrap_or(Path::new(".")).display()
         )))),

@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         }
         let stream = self.stream.as_mut().ok_or_else(|| Error::Internal("a window without a stream".into()))?;
         self.chunk = stream.try_next().await?.ok_or_else(|| {
-            Error::Unavailable(format!("{} ended before byte {}: is the origin in order?", self.entry.path, self.end))
+            Error::Unavailable(format!("{} ended before byte {}: check the origin", self.entry.path, self.end))
         })?;
         Ok(())
     }

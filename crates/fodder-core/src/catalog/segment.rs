@@ -142,7 +142,10 @@ impl Survey {
         self.shape = Some(shape);
         let slots = self.slots.checked_add(1).filter(|slots| self.start.slot.checked_add(*slots).is_some());
         self.slots = slots.ok_or_else(|| {
-            Error::Invalid(format!("the dataset has had more than {} objects: split it into several", u32::MAX))
+            Error::Invalid(format!(
+                "the dataset has had more than {} objects: split it into several datasets",
+                u32::MAX
+            ))
         })?;
         Ok(())
     }
@@ -165,7 +168,7 @@ impl Segment {
         let file = MappedFile::open(path, Kind::Segment)?;
         Self::from_file(&file)
             .map(Arc::new)
-            .ok_or_else(|| Unusable::Rebuild(format!("{} does not fit together", path.display())))
+            .ok_or_else(|| Unusable::Rebuild(format!("{} is inconsistent", path.display())))
     }
 
     fn from_file(file: &Arc<MappedFile>) -> Option<Self> {

@@ -85,7 +85,7 @@ impl Snapshot {
     pub(super) fn open(path: &Path, layout: &Layout, objects: Arc<Objects>) -> Result<Self, Unusable> {
         let file = MappedFile::open(path, Kind::Snapshot)?;
         Self::from_file(&file, layout, objects)
-            .ok_or_else(|| Unusable::Rebuild(format!("{} does not fit together", path.display())))
+            .ok_or_else(|| Unusable::Rebuild(format!("{} is inconsistent", path.display())))
     }
 
     fn from_file(file: &Arc<MappedFile>, layout: &Layout, objects: Arc<Objects>) -> Option<Self> {

@@ -150,7 +150,7 @@ impl Arriving {
         self.bytes += page.len() as u64;
         if self.bytes > MAX_BYTES {
             return Err(Error::Invalid(format!(
-                "a snapshot of more than {MAX_BYTES} bytes is not taken from other nodes"
+                "snapshots of more than {MAX_BYTES} bytes are not accepted from other nodes"
             )));
         }
         self.hasher.update(page);
@@ -165,14 +165,14 @@ impl Arriving {
     /// Reads what has come, if it is the snapshot of that name, and of this layout.
     pub(super) fn read(mut self, id: SnapshotId, layout: &Layout) -> Result<Told> {
         if !self.is(id) {
-            return Err(Error::Corrupt(format!("what another node tells as snapshot {id} is something else")));
+            return Err(Error::Corrupt(format!("another node sent something else as snapshot {id}")));
         }
         self.file.rewind().map_err(|error| unkept(&error))?;
         let mut input = Input(BufReader::with_capacity(1 << 20, self.file));
         let theirs = input.text()?;
         if theirs != layout.to_string() {
             return Err(Error::Conflict(format!(
-                "snapshot {id} has the layout {theirs}, and the dataset has {layout} here: give it the same on every node"
+                "snapshot {id} has the layout {theirs}, but the dataset has {layout} on this node: use the same layout on all nodes"
             )));
         }
         let mut told = Told { listing: Listing::default(), items: Vec::new(), details: ListingDetails::default() };
@@ -277,7 +277,7 @@ impl Input {
 }
 
 fn nonsense() -> Error {
-    Error::Corrupt("what another node tells as a snapshot does not fit together".into())
+    Error::Corrupt("another node sent an inconsistent snapshot".into())
 }
 
 fn unread(error: &io::Error) -> Error {
@@ -285,5 +285,5 @@ fn unread(error: &io::Error) -> Error {
 }
 
 fn unkept(error: &io::Error) -> Error {
-    Error::Unavailable(format!("a snapshot that another node tells cannot be kept beside the catalog: {error}"))
+    Error::Unavailable(format!("cannot store a snapshot of another node in the catalog: {error}"))
 }

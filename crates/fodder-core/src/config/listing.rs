@@ -51,17 +51,19 @@ impl ListingConfig {
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.max_removed) {
             let share = self.max_removed;
-            return Err(Error::Invalid(format!("max_removed (--max-removed) is a share from 0 to 1, not {share}")));
+            return Err(Error::Invalid(format!(
+                "max_removed (--max-removed) must be a share from 0 to 1, not {share}"
+            )));
         }
         let limits = [
-            ("max_entries", self.max_entries == 0),
-            ("max_depth", self.max_depth == 0),
-            ("max_memory", self.max_memory_bytes == 0),
-            ("timeout", self.timeout.is_zero()),
+            ("max_entries (--max-entries)", self.max_entries == 0),
+            ("max_depth (--max-depth)", self.max_depth == 0),
+            ("max_memory (--max-list-memory)", self.max_memory_bytes == 0),
+            ("timeout (--list-timeout)", self.timeout.is_zero()),
         ];
         match limits.into_iter().find(|(_, is_zero)| *is_zero) {
             None => Ok(()),
-            Some((name, _)) => Err(Error::Invalid(format!("the listing's {name} must not be 0"))),
+            Some((name, _)) => Err(Error::Invalid(format!("{name} must not be 0"))),
         }
     }
 }
@@ -97,7 +99,7 @@ impl FromStr for FollowLinks {
         let found = Self::NAMES.iter().find(|(_, name)| *name == text);
         found
             .map(|(value, _)| *value)
-            .ok_or_else(|| Error::Invalid(format!("{text:?} is not a value of follow_links: use inside, all or never")))
+            .ok_or_else(|| Error::Invalid(format!("{text:?} is unknown: use inside, all or never")))
     }
 }
 

@@ -118,7 +118,7 @@ impl Dataset {
                     }
                     Ok(false) => {}
                     Err(error) => {
-                        tracing::debug!(%error, "a peer handed over less than it should; asking the origin");
+                        tracing::debug!(%error, "a peer sent less than it announced; fetching from the origin");
                         (handed, has_stopped) = (None, true);
                     }
                 }

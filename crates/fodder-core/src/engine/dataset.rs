@@ -255,7 +255,7 @@ impl Dataset {
         lease.ok_or_else(|| {
             let path = self.objects().path(object);
             Error::Full(format!(
-                "{path:?} ({size} bytes) is not kept whole in one tier; raise the cache size, or read it"
+                "{path:?} ({size} bytes) is not cached completely in one tier: increase the cache size, or read it instead"
             ))
         })
     }
@@ -371,7 +371,7 @@ impl Dataset {
             }
             None => {
                 let name = &self.config().name;
-                Err(Error::NotFound(format!("there is nothing at {path:?} in dataset {name:?}")))
+                Err(Error::NotFound(format!("there is no {path:?} in dataset {name:?}")))
             }
         }
     }
@@ -557,13 +557,13 @@ impl Dataset {
             Ok(report) => {
                 *logged = None;
                 if report.changed + report.added + report.removed > 0 {
-                    tracing::info!(dataset = name, ?report, "the origin changed; a new snapshot is current");
+                    tracing::info!(dataset = name, ?report, "the origin has changed; using a new snapshot");
                 }
             }
             Err(error) => {
                 let text = Some(error.to_string());
                 if *logged != text {
-                    tracing::warn!(dataset = name, %error, "cannot refresh; the snapshot stays as it is");
+                    tracing::warn!(dataset = name, %error, "cannot refresh; keeping the current snapshot");
                     *logged = text;
                 }
             }

@@ -193,7 +193,7 @@ impl Waiter {
         let mut parts = Vec::with_capacity(last - first + 1);
         for index in first..=last {
             let arrived = progress.wait_for(|progress| progress.published > index || progress.error.is_some()).await;
-            let arrived = arrived.map_err(|_| Error::Internal("a flight vanished".into()))?.published > index;
+            let arrived = arrived.map_err(|_| Error::Internal("a fetch was lost".into()))?.published > index;
             let Some(segment) = flight.segments[index].get().filter(|_| arrived) else {
                 return Err(progress.borrow().error.clone().unwrap_or(Error::Closed));
             };

@@ -11,7 +11,7 @@ impl Dataset {
     /// A client has a cache file open that an earlier node gave it, or this one on a connection that was lost. The file is
     /// charged until the answer is dropped. [`Error::Invalid`] if it is no cache file of this dataset's tiers.
     pub fn renew_lease(&self, object: Option<ObjectSlot>, file: &File) -> Result<HeldFile> {
-        let unknown = || Error::Invalid("that is not a cache file of this node".into());
+        let unknown = || Error::Invalid("the file is not a cache file of this node".into());
         let found = file.metadata().map_err(|_| unknown())?;
         for (_, stock) in self.stocks.iter().filter(|_| found.nlink() > 0) {
             // A file that cannot be pinned now, because no descriptor is left, is counted as well.

@@ -180,7 +180,9 @@ impl Jobs<'_> {
             && let Some(word) = self.dataset.jobs.lock().machine.unheard(job, shown.receipt)?
         {
             self.heed(word);
-            return Err(Error::Unavailable("this node had not heard that the job resumed: introduce it again".into()));
+            return Err(Error::Unavailable(
+                "this node did not know yet that the job resumed: introduce it again".into(),
+            ));
         }
         let begun = loop {
             let (newest, on) = self.snapshot_to_begin_on(job, epoch);
@@ -236,7 +238,7 @@ impl Jobs<'_> {
                 Err(behind) if tokio::time::timeout_at(deadline, progress).await.is_err() => {
                     let name = self.status_of(behind).map_or_else(|_| behind.to_string(), |job| job.introduction.name);
                     return Err(Error::Unavailable(format!(
-                        "job {name:?} runs in step and is too far behind; ask again, or let it leave"
+                        "job {name:?} of the same group is too far behind: try again, or end it with `fodder job leave`"
                     )));
                 }
                 Err(_) => {}
@@ -462,5 +464,5 @@ impl Jobs<'_> {
 }
 
 fn too_fast() -> Error {
-    Error::Unavailable("jobs take items faster than the policies of this dataset take note: ask again".into())
+    Error::Unavailable("jobs take items faster than the policies of this dataset can follow: try again".into())
 }

@@ -235,7 +235,7 @@ impl Dataset {
         let size = objects.size(object);
         if range.start > range.end || range.end > size {
             return Err(Error::Invalid(format!(
-                "bytes {}..{} are not in {:?}, which has {size} bytes",
+                "bytes {}..{} are beyond the end of {:?}, which has {size} bytes",
                 range.start,
                 range.end,
                 objects.path(object)
@@ -472,7 +472,7 @@ impl Dataset {
                     tracing::warn!(
                         dataset = self.config().name,
                         pieces = lost,
-                        "cached bytes were damaged and are fetched again"
+                        "cached bytes were damaged; fetching them again"
                     );
                 }
             }

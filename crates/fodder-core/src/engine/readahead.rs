@@ -352,7 +352,7 @@ impl Dataset {
         let dataset = Arc::clone(self);
         self.spawn(async move {
             if let Err(error) = waiter.wait(waiter.flight.range.clone()).await {
-                tracing::debug!(dataset = dataset.config().name, %error, "could not read ahead");
+                tracing::debug!(dataset = dataset.config().name, %error, "cannot read ahead");
                 run.clone().for_each(|piece| dataset.staging.release(piece));
                 dataset.guessed.failed(run);
             }

@@ -46,7 +46,7 @@ struct Inner {
 impl Recording {
     /// Begins a record; what the file held before is gone.
     pub(super) fn start(path: &Path) -> Result<Arc<Self>> {
-        let file = File::create(path).map_err(|error| Error::io("write the record", path, &error))?;
+        let file = File::create(path).map_err(|error| Error::io("write the recording", path, &error))?;
         let recording = Arc::new(Self {
             inner: Mutex::default(),
             due: Condvar::new(),
@@ -104,10 +104,10 @@ impl Recording {
                 (inner.recorder.take(), inner.ended, std::mem::take(&mut inner.lost))
             };
             if lost > 0 {
-                tracing::warn!(reads = lost, "the record has a gap: the disk did not keep up");
+                tracing::warn!(reads = lost, "the recording has a gap: the disk did not keep up");
             }
             if let Err(error) = file.write_all(&bytes) {
-                tracing::warn!(path = %path.display(), %error, "the record ends here");
+                tracing::warn!(path = %path.display(), %error, "the recording cannot be written and ends here");
                 return;
             }
             if ended {

@@ -39,7 +39,7 @@ fn scrub(dataset: &Arc<Dataset>, bytes_per_second: u64, end: &Receiver<()>) {
     });
     if report.corrupt > 0 {
         let name = &dataset.config().name;
-        tracing::warn!(dataset = name, pieces = report.corrupt, "a check found damaged bytes; they are fetched again");
+        tracing::warn!(dataset = name, pieces = report.corrupt, "a check found damaged bytes; fetching them again");
     }
 }
 

@@ -75,9 +75,12 @@ impl Place {
         let Some((scheme, rest)) = uri.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
             let path = uri.strip_prefix("file:").unwrap_or(uri);
             return match path.split_once(':') {
-                Some((scheme, rest)) if is_known(scheme) && !std::path::Path::new(path).exists() => Err(
-                    Error::Invalid(format!("cannot open it: did you mean {}?", scrub(&format!("{scheme}://{rest}")))),
-                ),
+                Some((scheme, rest)) if is_known(scheme) && !std::path::Path::new(path).exists() => {
+                    Err(Error::Invalid(format!(
+                        "cannot open the origin: did you mean {}?",
+                        scrub(&format!("{scheme}://{rest}"))
+                    )))
+                }
                 _ => Ok(Place::Local(path.into())),
             };
         };
@@ -91,17 +94,17 @@ impl Place {
             "s3" => Bucket::parse(uri, rest, &["endpoint", "region"]).map(Place::S3),
             "gs" | "gcs" => Bucket::parse(uri, rest, &["endpoint"]).map(Place::Gcs),
             "az" | "abfs" | "abfss" => Bucket::parse(uri, rest, &["endpoint"]).map(Place::Azure),
-            "http" | "https" => {
-                Url::parse(uri).map(Place::Http).map_err(|error| invalid(uri, &format!("it is no URL: {error}")))
-            }
+            "http" | "https" => Url::parse(uri)
+                .map(Place::Http)
+                .map_err(|error| invalid(uri, &format!("it is not a valid URL: {error}"))),
             tail if TAIL.contains(&tail) => {
                 let bucket = Bucket::parse(uri, rest, &["endpoint"])?;
                 Ok(Place::Tail { scheme: tail.into(), bucket })
             }
             unknown => {
                 let all = || SCHEMES.into_iter().chain(TAIL).chain(["throttled"]);
-                let text = format!("there is no kind of origin called {unknown:?}{}", did_you_mean(unknown, all()));
-                Err(invalid(uri, &format!("{text}; known are a plain path, {}", all().collect::<Vec<_>>().join(", "))))
+                let text = format!("unknown scheme {unknown:?}{}", did_you_mean(unknown, all()));
+                Err(invalid(uri, &format!("{text}; use a path, or one of {}", all().collect::<Vec<_>>().join(", "))))
             }
         }
     }
@@ -125,7 +128,7 @@ impl Bucket {
             match &*key {
                 key if !settings.contains(&key) && is_secret(key) => return Err(credentials(uri)),
                 key if !settings.contains(&key) => {
-                    let text = format!("there is no setting {key:?}{}", did_you_mean(key, settings.iter().copied()));
+                    let text = format!("unknown setting {key:?}{}", did_you_mean(key, settings.iter().copied()));
                     return Err(invalid(uri, &format!("{text}; known are {}", settings.join(", "))));
                 }
                 "endpoint" => bucket.endpoint = Some(endpoint(uri, &value)?),
@@ -167,7 +170,7 @@ pub(super) fn invalid(uri: &str, why: &str) -> Error {
 }
 
 fn credentials(uri: &str) -> Error {
-    let why = "credentials do not belong into a URI, where logs and process lists would show them; use the environment \
+    let why = "credentials do not belong in a URI, where logs and process lists would show them; use the environment \
                (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_SAS_KEY …) \
                or a profile in ~/.aws";
     invalid(uri, why)

@@ -119,7 +119,7 @@ impl Chain {
             }
             Err(error) => match self.current.load().as_ref().filter(|lent| lent.lasts(Duration::ZERO)) {
                 Some(lent) => {
-                    tracing::warn!(error = explain(&error), "AWS credentials could not be renewed yet");
+                    tracing::warn!(error = explain(&error), "cannot renew the AWS credentials yet");
                     Ok(Arc::clone(&lent.credential))
                 }
                 None => Err(failure(&error)),
@@ -156,8 +156,8 @@ fn explain(error: &CredentialsError) -> String {
     let texts: Vec<_> = causes.map(ToString::to_string).collect();
     match error {
         CredentialsError::CredentialsNotLoaded(_) => {
-            "no AWS credentials were found in the environment, ~/.aws, or on this machine".into()
+            "found no AWS credentials in the environment, in ~/.aws or on this machine".into()
         }
-        _ => format!("AWS credentials cannot be had: {}", texts.join(": ")),
+        _ => format!("cannot get AWS credentials: {}", texts.join(": ")),
     }
 }

@@ -107,11 +107,8 @@ impl Failure {
             }
             Failure::Useless(text) => Error::Unavailable(format!("{what} cannot be read: {text}")),
             Failure::Passing(text) => {
-                let advice = if is_unreachable(&text) {
-                    "; check the address, and whether its server can be reached"
-                } else {
-                    ""
-                };
+                let advice =
+                    if is_unreachable(&text) { "; check the address, and that its server can be reached" } else { "" };
                 Error::Unavailable(format!("{what} cannot be read now ({account}): {text}{advice}"))
             }
         }
@@ -143,7 +140,7 @@ mod tests {
     #[test]
     fn an_origin_that_nobody_answers_for_comes_with_what_to_do() {
         let failed = |text: &str| Failure::Passing(text.into()).error("s3://b/x", "8 attempts").to_string();
-        assert!(failed("Connection refused (os error 111)").ends_with("whether its server can be reached"));
+        assert!(failed("Connection refused (os error 111)").ends_with("that its server can be reached"));
         assert!(failed("503 Slow Down").ends_with("503 Slow Down"));
     }
 

@@ -7,7 +7,7 @@ pub(super) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     near.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
-/// `; did you mean "…"?` or nothing.
+/// ` (did you mean "…"?)` or nothing.
 pub(super) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    closest(word, known).map(|known| format!("; did you mean {known:?}?")).unwrap_or_default()
+    closest(word, known).map(|known| format!(" (did you mean {known:?}?)")).unwrap_or_default()
 }

@@ -28,7 +28,7 @@ pub(super) fn open(scheme: &str, bucket: &Bucket, options: &OriginOptions) -> Re
     if bucket.name.is_empty() {
         return Err(invalid(
             &identity,
-            "what stands behind :// is missing: a bucket, a host, or for hf datasets/OWNER/NAME",
+            "the name after :// is missing: a bucket, a host, or for hf datasets/OWNER/NAME",
         ));
     }
     if scheme == "hdfs" {
@@ -97,7 +97,7 @@ fn hugging_face(bucket: &Bucket, identity: &str) -> Result<(opendal::Result<Oper
     let mut parts = rest.splitn(3, '/');
     let (owner, name) = match (parts.next(), parts.next()) {
         (Some(owner), Some(name)) if !owner.is_empty() && !name.is_empty() => (owner, name),
-        _ => return Err(invalid(identity, "write hf://datasets/OWNER/NAME, with /PREFIX behind it if you like")),
+        _ => return Err(invalid(identity, "write hf://datasets/OWNER/NAME or hf://datasets/OWNER/NAME/PREFIX")),
     };
     let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
     let mut builder = services::Hf::default().repo_type(kind).repo_id(&format!("{owner}/{name}")).revision(revision);

@@ -79,7 +79,7 @@ impl Core {
             move |error: std::io::Error| Error::io(doing, &path, &error)
         };
         let data = path.join("data");
-        DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(io("make directory", &data))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(io("create the directory", &data))?;
         let lock = lock(&path)?;
         let index = path.join("index.log");
         let (log, replay) = Log::open(&index, config.medium != Medium::Mem)?;
@@ -198,7 +198,7 @@ impl Core {
         if let Some(thread) = self.committer.lock().take()
             && thread.join().is_err()
         {
-            tracing::error!(path = %self.path.display(), "the tier's committer ended with a fault");
+            tracing::error!(path = %self.path.display(), "the thread that commits the tier's index ended unexpectedly");
         }
         self.registry.lock().release_shelves();
         self.files.clear();
@@ -224,13 +224,13 @@ fn lock(path: &Path) -> Result<File> {
         let holder =
             if holder.trim().is_empty() { "of unknown pid".into() } else { format!("with pid {}", holder.trim()) };
         return Err(Error::Conflict(format!(
-            "the tier {} is in use by the process {holder}: stop it, or give this node another cache directory",
+            "the tier {} is in use by the process {holder}: stop it, or choose another cache directory for this node",
             path.display()
         )));
     }
     // A disk that is full is still read from.
     if let Err(error) = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())) {
-        tracing::warn!(path = %name.display(), %error, "cannot leave a note who holds the tier");
+        tracing::warn!(path = %name.display(), %error, "cannot record which process uses the tier");
     }
     Ok(file)
 }

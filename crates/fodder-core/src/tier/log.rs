@@ -68,7 +68,7 @@ impl Log {
             )));
         }
         if header[..8] != MAGIC || version != VERSION || header[28..32] != crc(&[&header[..28]]).to_le_bytes() {
-            tracing::warn!(path = %path.display(), "the tier's index is of an older format or damaged: starting empty");
+            tracing::warn!(path = %path.display(), "the tier's index has an older format or is damaged: starting with an empty tier");
             return Self::fresh(path, durable);
         }
         let uuid = array(&header[12..28]);
@@ -76,7 +76,7 @@ impl Log {
             replay::replay(&file, HEADER as u64, &uuid).map_err(|error| Error::io("read", path, &error))?;
         let on_disk = file.metadata().map_err(|error| Error::io("read", path, &error))?.len();
         if on_disk > len {
-            tracing::info!(path = %path.display(), cut_bytes = on_disk - len, "cut the unfinished end off the tier's index");
+            tracing::info!(path = %path.display(), cut_bytes = on_disk - len, "removed an incomplete record from the end of the tier's index");
             file.set_len(len).map_err(|error| Error::io("cut the end off", path, &error))?;
         }
         Ok((Self { path: path.to_owned(), file, uuid, next, len, durable }, replay))

@@ -146,7 +146,7 @@ impl Keeper {
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
         {
-            tracing::error!("the sweep of a tier ended with a fault");
+            tracing::error!("the sweep of a tier ended unexpectedly");
         }
     }
 

@@ -312,7 +312,7 @@ impl Unlinked {
         bytes[..8].copy_from_slice(&(state.bytes + state.expected).to_le_bytes());
         bytes[8..].copy_from_slice(&u64::from(state.leased).to_le_bytes());
         if let Err(error) = record.write_all_at(&bytes, 0) {
-            tracing::debug!(%error, "cannot record which leases are handed out");
+            tracing::debug!(%error, "cannot record which files are leased");
         }
     }
 }

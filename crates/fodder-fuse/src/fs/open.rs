@@ -93,7 +93,7 @@ impl<'a, N: Node> Held<'a, N> {
         match self.backing {
             Some(Ok(backing)) => Ok(Some(backing)),
             Some(Err(error)) => {
-                tracing::warn!(%error, "no memory for an open file; it is read piece by piece");
+                tracing::warn!(%error, "no memory for an open file; reading it piece by piece");
                 Ok(None)
             }
             None => {
@@ -342,7 +342,7 @@ impl<N: Node> FileSystem<N> {
             let mut buffer = vec![0; length as usize];
             let read = whole.file().read_exact_at(&mut buffer, offset);
             if let Err(error) = &read {
-                tracing::warn!(%error, "a cache file cannot be read");
+                tracing::warn!(%error, "cannot read a cache file");
             }
             return reply(read.map(|()| &*buffer).map_err(|_| Errno::Io));
         }

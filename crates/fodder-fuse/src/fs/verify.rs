@@ -37,7 +37,7 @@ impl<N: Node> FileSystem<N> {
             if let (Some(lease), LeaseStatus::Unverified) = (backing.lease(), backing.status())
                 && let Err(error) = self.node.verify_lease(object.id, lease)
             {
-                tracing::debug!(%error, "a leased file cannot be verified now");
+                tracing::debug!(%error, "cannot verify a leased file now");
                 if !self.node.is_away() {
                     backing.refuse();
                 }
@@ -116,9 +116,9 @@ fn report(name: &str, status: LeaseStatus, is_open: bool) {
     match (status, is_open) {
         (LeaseStatus::Corrupt, true) => tracing::warn!(
             name,
-            "a cached file was damaged and is replaced; programs that have it open read the damaged file until they close it"
+            "a cached file is damaged and is replaced; programs that have it open read the damaged file until they close it"
         ),
-        (LeaseStatus::Corrupt, false) => tracing::warn!(name, "a cached file was damaged and is replaced"),
+        (LeaseStatus::Corrupt, false) => tracing::warn!(name, "a cached file is damaged and is replaced"),
         _ => tracing::debug!(name, is_open, "a leased file was evicted before the node could verify it"),
     }
 }

@@ -83,7 +83,7 @@ impl Device {
         if let Err(error) = rustix::io::writev(&self.0, &all)
             && error != rustix::io::Errno::NOENT
         {
-            tracing::debug!(%error, code, "the kernel did not take a notice");
+            tracing::debug!(%error, code, "the kernel did not accept a notification");
         }
     }
 }
@@ -143,7 +143,7 @@ impl Registrar for Device {
         #[allow(unsafe_code, reason = "rustix knows no call of the fuse device")]
         let closed = unsafe { rustix::ioctl::ioctl(&self.0, Setter::<BACKING_CLOSE, u32>::new(id)) };
         if let Err(error) = closed {
-            tracing::debug!(%error, id, "the kernel did not give a backing file back");
+            tracing::debug!(%error, id, "the kernel did not release a backing file");
         }
     }
 }

@@ -89,7 +89,7 @@ impl Reviver {
         let attempt = Attempt(Arc::clone(self));
         let started = thread::Builder::new().name("fuse-revive".into()).spawn(move || (attempt.0.revive)());
         if let Err(error) = started {
-            tracing::warn!(%error, "no thread to start the node again");
+            tracing::warn!(%error, "cannot start a thread to start the node again");
         }
     }
 }
@@ -153,7 +153,7 @@ impl Link {
 
     /// Passes on what was received.
     fn take_read(&self, take: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let nothing = || Error::Internal("the node answered a read with nothing".into());
+        let nothing = || Error::Internal("the node sent no data for a read".into());
         take(self.batch.get(0).ok_or_else(nothing)?.data?);
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Node for Remote {
     fn lookup(&self, path: &str) -> Result<Entry> {
         let found = self.ask(self.patience, |link| link.client.lookup(link.handle, path))?;
         let entry = page(&found).entries.pop();
-        entry.ok_or_else(|| Error::Internal("the node found something and did not say what".into()))
+        entry.ok_or_else(|| Error::Internal("the node sent an incomplete reply to a lookup".into()))
     }
 
     fn list(&self, path: &str, from: From<'_>, count: u32) -> Result<Page> {

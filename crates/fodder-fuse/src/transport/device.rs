@@ -45,13 +45,13 @@ fn serve<N: Node>(queue: &Arc<OwnedFd>, handler: &Handler<N>) {
             // It was interrupted, or taken back before it was read.
             Err(Number::INTR | Number::AGAIN | Number::NOENT) => {}
             Err(Number::NODEV) => return,
-            Err(error) => return tracing::error!(%error, "the kernel's requests cannot be read"),
+            Err(error) => return tracing::error!(%error, "cannot read the requests of the kernel"),
         }
     }
 }
 
 fn take<N: Node>(queue: &Arc<OwnedFd>, handler: &Handler<N>, bytes: &[u8]) {
-    let Some(head) = Head::of(bytes) else { return tracing::error!("the kernel asked half a question") };
+    let Some(head) = Head::of(bytes) else { return tracing::error!("the kernel sent an incomplete request") };
     let body = &bytes[request::HEAD_BYTES..];
     let (argument, rest) = body.split_at(request::argument_bytes(head.opcode).min(body.len()));
     let operation = request::operation(head.opcode, argument, rest);
@@ -76,7 +76,7 @@ impl DeviceReply {
         match rustix::io::writev(&*self.queue, &[IoSlice::new(&head), IoSlice::new(body)]) {
             // Who asked is gone, or the mount is.
             Ok(_) | Err(Number::NOENT | Number::NODEV) => {}
-            Err(error) => tracing::warn!(%error, "the kernel did not take an answer"),
+            Err(error) => tracing::warn!(%error, "the kernel did not accept a reply"),
         }
     }
 }

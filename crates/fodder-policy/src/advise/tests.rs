@@ -89,7 +89,7 @@ fn what_cannot_be_told_apart_is_not_told_apart() {
     assert_eq!(advice.limit, Some(Limit::Own));
     let expected = [
         "The job spends 10 % of its time waiting for storage and the rest in preprocessing or on the GPU, which the node \
-         cannot tell apart. It takes 1250 items/s, and was not seen yet with everything cached.",
+         cannot tell apart. It takes 1250 items/s; its speed with everything cached is not known yet.",
         "It would be up to 1.05 times as fast with twice the bandwidth, and up to 1.03 times as fast with twice the cache.",
     ];
     assert_eq!(advice.sentences, expected);
@@ -108,8 +108,8 @@ fn with_everything_cached_nothing_is_said_of_misses_that_nobody_saw() {
     };
     let advice = advise(&cached, &Curves::of(&epochs()));
     assert_eq!((advice.limit, advice.storage_share), (Some(Limit::Own), 0.0));
-    let expected = "Neither more cache nor more bandwidth would make it faster; what less would cost cannot be told before \
-                    something was missed.";
+    let expected = "Neither more cache nor more bandwidth would make it faster; the effect of less cache is not \
+     known before the first miss.";
     assert_eq!(advice.sentences[1], expected);
     let half = &advice.rows[1];
     assert_eq!((half.what.as_str(), half.speed), ("half the cache", None));

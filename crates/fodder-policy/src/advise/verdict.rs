@@ -128,7 +128,7 @@ fn how_it_is(measured: &Measured, limit: Option<Limit>, storage_share: f64) -> S
     let now = sane(measured.items_per_second);
     let speed = match measured.cached_items_per_second.map(|cached| sane(cached).max(now)) {
         Some(cached) => format!("{} items/s of the {} it takes with everything cached", rate(now), rate(cached)),
-        None => format!("{} items/s, and was not seen yet with everything cached", rate(now)),
+        None => format!("{} items/s; its speed with everything cached is not known yet", rate(now)),
     };
     let percent = storage_share * 100.0;
     match limit {
@@ -167,7 +167,7 @@ fn half_the_cache(rows: &[Row]) -> &'static str {
     match rows.iter().find(|row| row.what == super::HALF_THE_CACHE).and_then(|half| half.speed) {
         Some(speed) if speed > 1.0 - NOTICED => ", and half the cache would do",
         Some(_) => ", but half the cache would make it slower",
-        None => "; what less would cost cannot be told before something was missed",
+        None => "; the effect of less cache is not known before the first miss",
     }
 }
 

@@ -226,11 +226,11 @@ impl Epoch {
     fn room_for(&self, rank: u32, numbers: std::ops::RangeInclusive<u64>, count: u32, most: u64) -> Result<u64> {
         let ahead = numbers.end() - numbers.start();
         if count == 0 {
-            return Err(Error::Invalid("a batch of 0 items was asked for: ask for at least 1".into()));
+            return Err(Error::Invalid("a batch has at least 1 item, not 0".into()));
         }
         if ahead > MAX_AHEAD {
             return Err(Error::Invalid(format!(
-                "rank {rank} asked for batch {} when the next is {}: count batches from 0 in each epoch",
+                "rank {rank} requested batch {}, but the next is {}: count batches from 0 in each epoch",
                 numbers.end(),
                 numbers.start()
             )));
@@ -240,8 +240,8 @@ impl Epoch {
         let unacknowledged = self.ledger.unacknowledged();
         if unacknowledged + wanted > most {
             return Err(Error::Full(format!(
-                "{unacknowledged} items were delivered and not acknowledged, and {wanted} more are asked for, but only \
-                 {most} may be: acknowledge batches as they are consumed"
+                "{unacknowledged} delivered items are not acknowledged, and {wanted} more are requested, but at most \
+                 {most} may be outstanding: acknowledge batches when they are consumed"
             )));
         }
         Ok(ahead + 1)

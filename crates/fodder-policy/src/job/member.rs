@@ -93,7 +93,7 @@ impl Member {
     pub(super) fn join(&mut self, introduction: &Introduction, now: Duration) -> Result<JobId> {
         if *introduction != self.introduction {
             return Err(Error::Conflict(format!(
-                "a job called {:?} is here with other settings ({} ranks, {}): use another name, resume it, or let it leave",
+                "there is already a job {:?} with other settings (ranks: {}, mode: {}): use another name, resume the job, or end it",
                 introduction.name,
                 self.introduction.world,
                 self.introduction.mode.name()
@@ -136,7 +136,7 @@ impl Member {
             self.before = Some(older);
         } else if !self.epoch(epoch)?.deal.plan().is_like(&plan) {
             return Err(Error::Conflict(format!(
-                "another rank has planned epoch {epoch} otherwise: give the same seed or ids on every rank"
+                "another rank has begun epoch {epoch} with another plan: give the same seed or ids on every rank"
             )));
         }
         let left = self.done.get(&rank).filter(|(left, _)| *left == epoch).map(|(_, stint)| *stint);
@@ -252,7 +252,7 @@ impl Member {
     /// The oldest open epoch.
     pub(super) fn oldest(&self) -> Result<&Epoch> {
         self.open().last().ok_or_else(|| {
-            Error::NotFound(format!("job {:?} is in no epoch: begin one with its plan", self.introduction.name))
+            Error::NotFound(format!("job {:?} is not in an epoch: begin one with its plan", self.introduction.name))
         })
     }
 
@@ -268,9 +268,7 @@ impl Member {
     pub(super) fn ask(&mut self, id: u32, snapshot: Snapshot, look: &dyn Look) -> Result<Served> {
         let items = self.snapshot().unwrap_or(snapshot).items;
         if id >= items {
-            return Err(Error::Invalid(format!(
-                "there is no item {id} in a snapshot of {items} items, counted from 0"
-            )));
+            return Err(Error::Invalid(format!("no item {id}: the snapshot has {items} items, numbered from 0")));
         }
         if let Some(epoch) = &mut self.current {
             return Ok(epoch.serving.ask(id, look));
@@ -331,7 +329,7 @@ impl Member {
 }
 
 pub(super) fn no_rank(rank: u32, world: u32) -> Error {
-    Error::Invalid(format!("there is no rank {rank} in a job of {world} ranks, counted from 0"))
+    Error::Invalid(format!("no rank {rank}: the job has {world} ranks, numbered from 0"))
 }
 
 /// Refuses a plan that would hold more memory than there is: itself, its ledger, and two bits an item to reorder it.
@@ -341,7 +339,7 @@ pub(super) fn fits(plan: &Plan, share: Share, room_bytes: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::Full(format!(
-        "the plan needs {needed} bytes of memory and {room_bytes} are left for all jobs of this dataset: let jobs that are \
-         done leave, or plan by a seed"
+        "the plan needs {needed} bytes of memory, but {room_bytes} are left for all jobs of this dataset: end jobs \
+         that are done, or use a seed"
     )))
 }

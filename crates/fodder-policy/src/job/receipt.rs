@@ -74,20 +74,22 @@ impl Jobs {
             return if consumed.is_empty() {
                 Ok(Vec::new())
             } else {
-                Err(Error::Invalid(format!("the receipt is not of epoch {epoch} as it was begun: show that one's")))
+                Err(Error::Invalid(format!(
+                    "the receipt is not for epoch {epoch} as it was begun: send the receipt of that epoch"
+                )))
             };
         };
         let slips: Vec<Slip> = chapter.slips.into_iter().filter(|slip| slip.writer.rank == Some(rank)).collect();
         let mut effects = Vec::new();
         if open.learn(&slips, room, &mut effects) > 0 {
-            return Err(Error::Corrupt("the receipt cannot be read: show what was received".into()));
+            return Err(Error::Corrupt("the receipt cannot be read: send it unchanged".into()));
         }
         match told.done.get(&rank) {
             Some((_, stint)) if slips.iter().any(|slip| slip.writer.stint == *stint) => {
                 open.claim(rank, *stint, consumed, &mut effects)?
             }
             _ if consumed.is_empty() => {}
-            _ => return Err(Error::Invalid(format!("the receipt is not of rank {rank}: show its own"))),
+            _ => return Err(Error::Invalid(format!("the receipt is not for rank {rank}: send its own"))),
         }
         effects.extend(open.restart(rank)?);
         member.untold = true;

@@ -25,8 +25,8 @@ impl Jobs {
         let growth = report.growth_bytes();
         if held.saturating_add(growth) > self.settings.max_memory_bytes {
             return Err(Error::Full(format!(
-                "the scores of all jobs hold {held} bytes and would hold {growth} more, but only {} are allowed: let jobs \
-                 that are done leave",
+                "the scores of all jobs take {held} bytes and would take {growth} more, but only {} are allowed: end \
+                 jobs that are done",
                 self.settings.max_memory_bytes
             )));
         }
@@ -62,7 +62,7 @@ impl Member {
         let snapshot = self.snapshot().unwrap_or(snapshot);
         if report.items() != snapshot.items {
             return Err(Error::Conflict(format!(
-                "the scores are for a snapshot of {} items and the job is on one of {}: report for that",
+                "the scores are for a snapshot of {} items, but the job uses one of {}: report scores for that",
                 report.items(),
                 snapshot.items
             )));

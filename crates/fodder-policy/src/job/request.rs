@@ -97,20 +97,20 @@ impl Introduction {
     pub(super) fn check(&self, settings: &Settings) -> Result<()> {
         let wrong = |text: String| Err(Error::Invalid(text));
         if self.name.is_empty() || self.name.len() > MAX_NAME {
-            return wrong(format!("a job's name has 1 to {MAX_NAME} bytes, and this one {}", self.name.len()));
+            return wrong(format!("the name of a job has 1 to {MAX_NAME} bytes, not {}", self.name.len()));
         }
         if let Some(group) = self.in_step.as_ref().filter(|group| group.is_empty() || group.len() > MAX_NAME) {
-            return wrong(format!("a group's name has 1 to {MAX_NAME} bytes, and this one {}", group.len()));
+            return wrong(format!("the name of a group has 1 to {MAX_NAME} bytes, not {}", group.len()));
         }
         if self.world == 0 || self.world > settings.max_world {
-            return wrong(format!("a job has 1 to {} ranks, and this one {}", settings.max_world, self.world));
+            return wrong(format!("a job has 1 to {} ranks, not {}", settings.max_world, self.world));
         }
         if !(self.weight.is_finite() && self.weight > 0.0) {
-            return wrong(format!("the weight of a job's scores is a number above 0, and this one is {}", self.weight));
+            return wrong(format!("the weight of the scores of a job must be above 0, not {}", self.weight));
         }
         if self.in_step.is_some() && self.mode != Mode::Strict {
             return wrong(format!(
-                "jobs in step take the same items in the same order: be strict, not {}",
+                "jobs in step read the same items in the same order: use the mode strict, not {}",
                 self.mode.name()
             ));
         }

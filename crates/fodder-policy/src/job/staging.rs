@@ -60,7 +60,7 @@ impl Jobs {
         for other in others.filter_map(|seat| self.members.get(seat)) {
             if other.open().any(|open| open.number() == epoch && !open.deal.plan().is_like(plan)) {
                 return Err(Error::Conflict(format!(
-                    "job {:?} of group {name:?} has planned epoch {epoch} otherwise: jobs in step use the same seed",
+                    "job {:?} of group {name:?} has begun epoch {epoch} with another plan: jobs in step must use the same seed",
                     other.introduction.name
                 )));
             }

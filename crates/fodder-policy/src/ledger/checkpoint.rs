@@ -162,14 +162,13 @@ impl Checkpoint {
 
     /// From bytes, whatever they are. Memory is taken only for what the snapshot, which is known to be true, can need.
     pub fn decode(bytes: &[u8], snapshot: Snapshot) -> Result<Self> {
-        let body = bytes.strip_prefix(MAGIC).ok_or_else(|| {
-            Error::Corrupt("these bytes are no checkpoint of Fodder: give back what a checkpoint returned".into())
-        })?;
+        let body =
+            bytes.strip_prefix(MAGIC).ok_or_else(|| Error::Corrupt("this is not a checkpoint of Fodder".into()))?;
         match body.first() {
             Some(&VERSION) => {}
             Some(version) => {
                 return Err(Error::Corrupt(format!(
-                    "the checkpoint has format {version} and this Fodder reads format {VERSION}: use the Fodder that wrote it"
+                    "the checkpoint has format {version}, and this version of Fodder reads format {VERSION}: use the version that wrote it"
                 )));
             }
             None => return Err(damaged()),

@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
 
 /// The error for bytes that are not those that were written.
 pub(crate) fn damaged() -> Error {
-    Error::Corrupt("the checkpoint is damaged: its bytes are not those that were written; use another one".into())
+    Error::Corrupt("the checkpoint is damaged (its checksum does not match): use another one".into())
 }
 
 /// Tells apart bytes that were changed by accident.

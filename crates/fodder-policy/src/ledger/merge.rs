@@ -85,7 +85,7 @@ impl Ledger {
         let mut told = Stint::new(slice.len());
         for &id in ids {
             told.taken.insert(index_of(&slice, id).ok_or_else(|| {
-                Error::Invalid(format!("item {id} is not rank {rank}'s in this epoch: tell what it was given"))
+                Error::Invalid(format!("item {id} does not belong to rank {rank} in this epoch: report only items that were delivered to it"))
             })?);
         }
         let news = self.learn(deal, &Slip { writer, state: told.encode() })?;

@@ -91,10 +91,10 @@ impl Member {
         check_address(&self.address)?;
         check_zone(&self.zone)?;
         if self.incarnation.0 > MAX_COUNT || self.revision > MAX_COUNT {
-            return Err(Refused("an incarnation or revision that no node has reached".into()));
+            return Err(Refused("an impossible incarnation or revision".into()));
         }
         if self.rest.len() > MAX_REST_BYTES {
-            return Err(Refused("more that is not understood than is passed on".into()));
+            return Err(Refused("too much unknown data".into()));
         }
         if self.versions.oldest > self.versions.newest {
             return Err(Refused("the oldest version of the protocol is newer than the newest".into()));
@@ -105,7 +105,8 @@ impl Member {
 
 /// Whether a text is `host:port` where somebody could be reached.
 pub fn check_address(address: &str) -> Result<(), Refused> {
-    let wrong = || Refused(format!("{:?} is not an address such as node-3:18284", shortened(address)));
+    let wrong =
+        || Refused(format!("{:?} is not an address: write HOST:PORT, such as node-3:18284", shortened(address)));
     if address.len() > MAX_ADDRESS_BYTES || address.contains(|c: char| !c.is_ascii_graphic() || "/@,?#".contains(c)) {
         return Err(wrong());
     }
@@ -125,7 +126,7 @@ pub fn check_zone(zone: &str) -> Result<(), Refused> {
     let strange = |c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c));
     if zone.len() > MAX_ZONE_BYTES || zone.contains(strange) {
         return Err(Refused(format!(
-            "{:?} is not a zone: up to {MAX_ZONE_BYTES} letters, digits, dots, dashes and underscores",
+            "{:?} is not the name of a zone: use up to {MAX_ZONE_BYTES} letters, digits, `-`, `_` and `.`",
             shortened(zone)
         )));
     }

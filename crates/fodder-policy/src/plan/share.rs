@@ -32,7 +32,7 @@ impl Share {
     /// A share for `world` ranks, of which there must be one.
     pub fn new(world: u32, uneven: Uneven) -> Result<Self> {
         match world {
-            0 => Err(Error::Invalid("a job of 0 ranks asks for nothing: give a world of at least 1".into())),
+            0 => Err(Error::Invalid("a job has at least 1 rank, not 0".into())),
             _ => Ok(Self { world, uneven }),
         }
     }

@@ -43,7 +43,7 @@ pub struct NotAShare(f64);
 
 impl fmt::Display for NotAShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not a share: write a number from 0 to 1", self.0)
+        write!(f, "{} is not a share from 0 to 1", self.0)
     }
 }
 

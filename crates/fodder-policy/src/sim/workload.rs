@@ -80,14 +80,14 @@ impl Workload {
         }
         let requests = u128::from(self.items) * u128::from(self.epochs) * self.jobs() as u128;
         if requests > u128::from(MAX_REQUESTS) {
-            return invalid(format!("{requests} requests are more than {MAX_REQUESTS}: take fewer items or epochs"));
+            return invalid(format!("{requests} requests are more than {MAX_REQUESTS}: use fewer items or epochs"));
         }
         match &self.kind {
             Kind::Sbp { beta } if !(0.0..=100.0).contains(beta) => {
-                invalid(format!("beta is {beta}, which is not between 0 and 100"))
+                invalid(format!("beta must be between 0 and 100, not {beta}"))
             }
             Kind::Zipf { alpha } if !(0.0..=10.0).contains(alpha) => {
-                invalid(format!("alpha is {alpha}, which is not between 0 and 10"))
+                invalid(format!("alpha must be between 0 and 10, not {alpha}"))
             }
             Kind::Shards { items: 0 } => invalid("a shard has at least one item".into()),
             Kind::Jobs { rates, .. } if rates.is_empty() || rates.iter().any(|rate| !(1..=1000).contains(rate)) => {

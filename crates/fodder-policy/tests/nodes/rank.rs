@@ -143,7 +143,7 @@ impl Rank {
                 return Ok(());
             }
             // Without a receipt it does not know how far it was here.
-            Err(Error::Conflict(text)) if text.contains("was acknowledged as consumed") => {
+            Err(Error::Conflict(text)) if text.contains("is already acknowledged") => {
                 self.number = text.rsplit(' ').next().and_then(|next| next.parse().ok()).expect("it says how far");
                 return Ok(());
             }

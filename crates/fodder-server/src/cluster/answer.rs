@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Answers one message of a node that belongs to this one's cluster.
 pub(crate) async fn answer(engine: &Arc<Engine>, info: &Arc<NodeInfo>, message: PeerMessage) -> Result<PeerReply> {
     // One that a newer program sends: its sender must live with nodes that do not know it.
-    let unknown = || Error::Invalid("this node's version does not know that message".into());
+    let unknown = || Error::Invalid("the version of this node does not know that message".into());
     let reply = match message.message.ok_or_else(unknown)? {
         peer_message::Message::Standing(_) => peer_reply::Reply::Standing(standing(engine, info)),
         peer_message::Message::Evict(request) => {

@@ -135,19 +135,22 @@ impl ClusterConfig {
     /// Says in a sentence what is wrong, if something is.
     pub fn check(&self) -> Result<()> {
         self.seeds()?;
-        let wrong = |error: super::membership::Refused| Error::Invalid(error.to_string());
-        check_zone(&self.zone).map_err(wrong)?;
+        let wrong =
+            |setting: &str, why: super::membership::Refused| Error::Invalid(format!("cluster.{setting}: {why}"));
+        check_zone(&self.zone).map_err(|why| wrong("zone (--zone)", why))?;
         if let Some(address) = &self.advertise {
-            check_address(address).map_err(wrong)?;
+            check_address(address).map_err(|why| wrong("advertise (--advertise)", why))?;
             check_reachable(address)?;
         }
         if self.etcd_prefix.is_empty() {
-            return Err(Error::Invalid("etcd_prefix is empty: members would be all keys of etcd".into()));
+            return Err(Error::Invalid(
+                "cluster.etcd_prefix must not be empty: all keys of etcd would be taken for members".into(),
+            ));
         }
         if self.heartbeat < MIN_HEARTBEAT || self.unreachable_after < self.heartbeat * HEARTBEATS_LOST {
             return Err(Error::Invalid(format!(
-                "with a heartbeat each {:?} nobody can be called unreachable after {:?}: choose a heartbeat of at least \
-                 {MIN_HEARTBEAT:?} and {HEARTBEATS_LOST} times as long for unreachable_after",
+                "cluster.heartbeat must be at least {MIN_HEARTBEAT:?}, and cluster.unreachable_after at least {HEARTBEATS_LOST} \
+                 times as long, but they are {:?} and {:?}",
                 self.heartbeat, self.unreachable_after
             )));
         }
@@ -156,11 +159,14 @@ impl ClusterConfig {
             self.check_without_token()?;
         }
         if self.patience < MIN_PATIENCE {
-            let text = "a patience below 100ms: every node would be taken for a dead one";
+            let text = "cluster.patience must be at least 100ms: with less, slow nodes are taken for dead ones";
             return Err(Error::Invalid(text.into()));
         }
         if !(1..=MAX_REPLICAS).contains(&self.replicas) {
-            return Err(Error::Invalid(format!("{} replicas: choose between 1 and {MAX_REPLICAS}", self.replicas)));
+            return Err(Error::Invalid(format!(
+                "cluster.replicas (--replicas) must be from 1 to {MAX_REPLICAS}, not {}",
+                self.replicas
+            )));
         }
         Ok(())
     }
@@ -169,13 +175,13 @@ impl ClusterConfig {
     fn check_without_token(&self) -> Result<()> {
         match self.membership {
             Way::Gossip => Err(Error::Invalid(
-                "gossip goes over UDP, which certificates do not cover: give all nodes a token_file beside their \
-                 certificates, or choose the membership `fixed` or `etcd`"
+                "gossip uses UDP, which certificates do not protect: give all nodes a token_file (--token-file) in addition to \
+                 their certificates, or use the membership `fixed` or `etcd`"
                     .into(),
             )),
             Way::Etcd if !self.etcd.is_guarded() => Err(Error::Invalid(
-                "whoever writes to etcd could make up members, certificates or not: reach etcd over TLS with a \
-                 certificate or a user (cluster.etcd), or give all nodes a token_file beside their certificates"
+                "anyone who can write to etcd could add false members: use TLS with a certificate or a user for etcd \
+                 (cluster.etcd), or give all nodes a token_file (--token-file) in addition to their certificates"
                     .into(),
             )),
             Way::Etcd | Way::Fixed => Ok(()),
@@ -188,12 +194,14 @@ impl ClusterConfig {
         match (scheme, self.etcd.ca.is_some()) {
             ("", _) | ("https", true) | ("http", false) => Ok(rest.trim_end_matches('/')),
             ("https", false) => Err(Error::Invalid(format!(
-                "{text:?} is reached over TLS: give the authority of etcd's certificate in cluster.etcd.ca"
+                "{text:?} uses TLS: give the authority of the certificate of etcd with cluster.etcd.ca (--etcd-ca)"
             ))),
             ("http", true) => Err(Error::Invalid(format!(
-                "cluster.etcd.ca is given, so etcd is reached over TLS: write https:// in {text:?}, or leave it out"
+                "cluster.etcd.ca (--etcd-ca) is given, so etcd uses TLS: write https:// in {text:?}, or leave out http://"
             ))),
-            _ => Err(Error::Invalid(format!("{text:?} is not where etcd is: write HOST:PORT or https://HOST:PORT"))),
+            _ => Err(Error::Invalid(format!(
+                "{text:?} is not the address of etcd: write HOST:PORT or https://HOST:PORT"
+            ))),
         }
     }
 
@@ -213,7 +221,9 @@ impl ClusterConfig {
                 }
                 Way::Fixed | Way::Gossip => text.clone(),
             };
-            seeds.extend(Seed::parse(&text, port).map_err(Error::Invalid)?);
+            seeds.extend(
+                Seed::parse(&text, port).map_err(|why| Error::Invalid(format!("cluster.join (--join): {why}")))?,
+            );
         }
         Ok(seeds)
     }
@@ -221,9 +231,9 @@ impl ClusterConfig {
     /// The text of the token, if there is one.
     pub fn token(&self) -> Result<Option<String>> {
         let Some(path) = &self.token_file else { return Ok(None) };
-        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the token in", path, &error))?;
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the token file", path, &error))?;
         if text.trim().is_empty() {
-            return Err(Error::Invalid(format!("the token in {} is empty", path.display())));
+            return Err(Error::Invalid(format!("the token file {} is empty", path.display())));
         }
         Ok(Some(text))
     }
@@ -247,8 +257,8 @@ impl ClusterConfig {
         let token = self.token()?;
         if token.is_none() && tls.is_none() {
             tracing::warn!(
-                "the cluster has neither tls nor a token: whoever reaches this node may join; give all nodes certificates \
-                 or a token_file"
+                "the cluster has neither TLS nor a token, so anyone who can reach this node may join: give all nodes certificates \
+                 (--cluster-cert) or a token (--token-file)"
             );
         }
         let address = match &self.advertise {
@@ -258,7 +268,7 @@ impl ClusterConfig {
         let dir = cache_dir.to_owned();
         let identity = tokio::task::spawn_blocking(move || Identity::next(&dir)).await;
         let Identity { id, incarnation } =
-            identity.map_err(|error| Error::Internal(format!("the identity could not be read: {error}")))??;
+            identity.map_err(|error| Error::Internal(format!("cannot read the identity: {error}")))??;
         let me = Member {
             id,
             incarnation,
@@ -283,7 +293,7 @@ impl ClusterConfig {
             Way::Etcd => {
                 self.etcd.try_files()?;
                 if self.etcd.user.is_some() && self.etcd.ca.is_none() {
-                    tracing::warn!("the password for etcd is sent in plain text: give etcd.ca to use TLS");
+                    tracing::warn!("the password for etcd is sent in plain text: use TLS (--etcd-ca)");
                 }
                 Etcd::start(me, seeds, &self.etcd_prefix, self.etcd.clone(), terms)
             }
@@ -299,8 +309,8 @@ impl ClusterConfig {
 fn check_reachable(address: &str) -> Result<()> {
     match address.parse::<SocketAddr>() {
         Ok(any) if any.ip().to_canonical().is_unspecified() => Err(Error::Invalid(format!(
-            "other nodes cannot reach this one at {address}, which is their own machine to them: advertise the address or \
-             the name of this machine, or nothing, and the address towards the others is found"
+            "other nodes cannot reach this one at {address}, because they would connect to themselves: give --advertise the \
+             address or the name of this machine, or leave it out to have an address found"
         ))),
         _ => Ok(()),
     }
@@ -311,8 +321,8 @@ async fn advertised(grpc: SocketAddr, seeds: &[Seed], way: Way) -> Result<String
     let is_all_here = seeds.iter().all(Seed::is_here);
     if grpc.ip().is_loopback() && !is_all_here {
         return Err(Error::Invalid(format!(
-            "the node listens at {grpc}, where no other machine reaches it: give --grpc 0.0.0.0:{} to listen for them, \
-             or --advertise HOST:PORT if something passes their connections on",
+            "the node listens at {grpc}, which other machines cannot reach: give --grpc 0.0.0.0:{}, or --advertise HOST:PORT \
+             if a proxy forwards their connections",
             grpc.port()
         )));
     }
@@ -331,8 +341,8 @@ async fn advertised(grpc: SocketAddr, seeds: &[Seed], way: Way) -> Result<String
         }
     }
     Err(Error::Invalid(
-        "it is not clear where other nodes reach this one, since none of those to join is found on another machine: give \
-         --advertise HOST:PORT"
+        "cannot find the address at which other nodes reach this one, because none of those in --join is on another machine: \
+         give --advertise HOST:PORT"
             .into(),
     ))
 }

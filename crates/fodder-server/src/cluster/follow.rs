@@ -23,12 +23,17 @@ impl Peering {
             let _ = tokio::task::spawn_blocking(move || peering.set(&neighbours)).await;
             let move_on = async {
                 if let Err(error) = engine.peers_changed().await {
-                    tracing::debug!(%error, "could not look through the cache after the members changed");
+                    tracing::debug!(%error, "cannot search the cache after a change of members");
                 }
                 tokio::time::sleep(SETTLED).await;
                 let done = self.hand_over(&engine, Offer::OwnedBefore).await;
                 if done.taken + done.left > 0 {
-                    tracing::info!(taken = done.taken, bytes = done.bytes, left = done.left, "handed over to others");
+                    tracing::info!(
+                        taken = done.taken,
+                        bytes = done.bytes,
+                        left = done.left,
+                        "handed over to other nodes"
+                    );
                 }
                 std::future::pending::<()>().await;
             };

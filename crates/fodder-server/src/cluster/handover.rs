@@ -116,7 +116,7 @@ impl Peering {
     async fn offer(&self, wanted: &Wanted, offer: Offer) -> Result<(), Failure> {
         let view = self.view();
         let owner = view.owner(wanted, self.ways().now());
-        let owner = owner.ok_or_else(|| Failure::Refused("nobody else owns it".into()))?;
+        let owner = owner.ok_or_else(|| Failure::Refused("no other node owns it".into()))?;
         if offer != Offer::Nothing {
             return owner.take(self.ways(), wanted).await;
         }
@@ -127,7 +127,7 @@ impl Peering {
         let mut given = Arc::clone(owner).give(Arc::clone(self.ways()), wanted, Manner::Holder, slot).await?;
         match given.next(&mut [0]).await {
             Ok(1) => Ok(()),
-            _ => Err(Failure::Refused("it did not give what it has".into())),
+            _ => Err(Failure::Refused("it did not say what it has".into())),
         }
     }
 }

@@ -66,11 +66,11 @@ impl Peering {
             tracing::info!(
                 dataset = dataset.config().name,
                 job,
-                "others are on a snapshot that is not here, and none has it: refreshing"
+                "other nodes use a snapshot that this node lacks, and none can send it: refreshing"
             );
             match dataset.refresh().await {
                 Ok(_) => got = true,
-                Err(error) => tracing::warn!(%error, "could not refresh"),
+                Err(error) => tracing::warn!(%error, "cannot refresh"),
             }
         }
         if got {
@@ -108,7 +108,7 @@ impl Peering {
             }
             from = words.next;
         }
-        tracing::warn!(dataset = dataset.config().name, job, "what another node knows of jobs is too long to be told");
+        tracing::warn!(dataset = dataset.config().name, job, "the job state of another node is too long to be sent");
     }
 
     /// Tells the others what is new of jobs until nobody listens, and everything now and then.
@@ -213,12 +213,12 @@ fn heed(dataset: &Arc<Dataset>, said: &JobWords) -> u64 {
             Ok(word) => refused += dataset.jobs().heed(word).refused,
             Err(error) => {
                 refused += 1;
-                tracing::warn!(dataset = dataset.config().name, %error, "another node says of a job what cannot be read");
+                tracing::warn!(dataset = dataset.config().name, %error, "another node sent a job state that cannot be read");
             }
         }
     }
     if refused > 0 {
-        tracing::warn!(dataset = dataset.config().name, refused, "not all that others say of jobs could be taken");
+        tracing::warn!(dataset = dataset.config().name, refused, "cannot accept all job states of other nodes");
     }
     refused
 }
@@ -242,6 +242,6 @@ fn message_of(words: JobWords) -> PeerMessage {
 
 fn tell_of_left_out(dataset: &str, jobs: &[String]) {
     if !jobs.is_empty() {
-        tracing::warn!(dataset, ?jobs, "what is known of jobs is too long to be told to other nodes");
+        tracing::warn!(dataset, ?jobs, "the job state is too long to be sent to other nodes");
     }
 }

@@ -139,5 +139,5 @@ fn hex(id: u128) -> String {
 }
 
 fn why<T>(answer: Result<T, Failure>) -> String {
-    answer.err().map_or_else(|| "it answered something else".into(), |failure| failure.to_string())
+    answer.err().map_or_else(|| "it sent an unexpected reply".into(), |failure| failure.to_string())
 }

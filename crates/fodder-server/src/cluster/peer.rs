@@ -54,7 +54,7 @@ pub enum Failure {
     #[error("{0}")]
     Full(String),
     /// It is left alone for now.
-    #[error("it did not answer lately, and is left alone for a while")]
+    #[error("it has not answered lately, and is not asked for a while")]
     LeftAlone,
     /// It did not answer, or not to the end.
     #[error("{0}")]
@@ -217,7 +217,7 @@ impl Peer {
                 why = %failure,
                 dataset,
                 object,
-                "a peer does not answer as it should; it is left alone for a while"
+                "a peer does not answer correctly; it is not asked for a while"
             );
         } else {
             tracing::debug!(
@@ -226,7 +226,7 @@ impl Peer {
                 why = %failure,
                 dataset,
                 object,
-                "a peer does not answer as it should"
+                "a peer does not answer correctly"
             );
         }
     }
@@ -314,7 +314,7 @@ impl Peer {
         self.keep(connection);
         match answer {
             Frame::Told(reply) => Ok(*reply),
-            _ => Err(Failure::Refused("it answered without a word".into())),
+            _ => Err(Failure::Refused("it sent an empty reply".into())),
         }
     }
 
@@ -393,7 +393,7 @@ impl Peer {
             }
         }
         let open = Connection::open(&self.address, &ways.trust);
-        let late = |_| Failure::Late(format!("{} cannot be connected to in time", self.address));
+        let late = |_| Failure::Late(format!("cannot connect to {} in time", self.address));
         let connection = timeout(ways.patience.connect, open).await.map_err(late).flatten()?;
         Ok((connection, false))
     }

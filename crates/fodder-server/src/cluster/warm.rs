@@ -268,7 +268,7 @@ impl Spread {
         match self.peering.tell(part.id, &PeerMessage { message: Some(message) }).await {
             Ok(reply) => match reply.reply {
                 Some(peer_reply::Reply::Warm(progress)) => Told::Progress(Box::new(progress)),
-                _ => Told::Refused("it answered something else".into()),
+                _ => Told::Refused("it sent an unexpected reply".into()),
             },
             Err(Failure::Refused(why)) if why == order::NO_ORDER => Told::Left("it was restarted".into()),
             Err(Failure::Refused(why) | Failure::Full(why)) => Told::Refused(why),
@@ -291,7 +291,7 @@ impl Drop for StopAll {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 peering.tell_all(&PeerMessage { message: Some(peer_message::Message::Warmed(question)) }).await;
-                tracing::trace!(took = ?began.elapsed(), "ended an order on all nodes");
+                tracing::trace!(took = ?began.elapsed(), "stopped a warm-up on all nodes");
             });
         }
     }

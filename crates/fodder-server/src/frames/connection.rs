@@ -290,7 +290,7 @@ impl Connection {
 
     fn open(&mut self, request: u32, name: &str, snapshot: Option<[u8; 16]>) -> Result<Result<(), End>> {
         if self.opens.len() >= MAX_HANDLES {
-            return Err(Error::Full(format!("a connection may have {MAX_HANDLES} datasets open: close some")));
+            return Err(Error::Full(format!("a connection may have at most {MAX_HANDLES} datasets open: close some")));
         }
         let dataset = self.door.engine.dataset(name)?;
         let snapshot = match self.wait(self.door.info.state.snapshot(&dataset, snapshot.map(SnapshotId))) {
@@ -460,5 +460,5 @@ impl Connection {
 }
 
 fn not_open(handle: u32) -> Error {
-    Error::NotFound(format!("no dataset is open as {handle} on this connection"))
+    Error::NotFound(format!("no dataset is open with handle {handle} on this connection"))
 }

@@ -52,7 +52,7 @@ impl Connection {
     pub(super) fn meet(&mut self, request: u32, nonce: [u8; 16]) -> Result<Result<(), End>> {
         self.has_certificate()?;
         let peering = self.peering()?;
-        let token = peering.token().ok_or_else(|| Error::Denied("this node's cluster has no token".into()))?;
+        let token = peering.token().ok_or_else(|| Error::Denied("the cluster of this node has no token".into()))?;
         let mine: [u8; 16] = rand::random();
         let proof = |side: Side, token: &Token| token.proof(side, &nonce, &mine);
         let met = MetHead { nonce: mine, proof: *proof(Side::Node, token).as_bytes() };
@@ -69,7 +69,7 @@ impl Connection {
                 self.acquaintance = Acquaintance::Proven;
                 Ok(self.done(request))
             }
-            _ => Err(Error::Denied("that is no proof: give all nodes of the cluster the same token".into())),
+            _ => Err(Error::Denied("the proof is wrong: give all nodes of the cluster the same token".into())),
         }
     }
 
@@ -84,7 +84,7 @@ impl Connection {
         if asked.at_hand {
             return match self.send_warm(request, &found) {
                 Ok(end) if end == found.range.end => Ok(Ok(())),
-                Ok(_) => Err(Error::NotFound("those bytes are not at hand".into())),
+                Ok(_) => Err(Error::NotFound("those bytes are not cached".into())),
                 Err(end) => Ok(Err(end)),
             };
         }
@@ -143,8 +143,8 @@ impl Connection {
         match state.peering() {
             Some(peering) => Ok(Arc::clone(peering)),
             // It listens before it has joined. Who is denied does not come again for a minute.
-            None if !state.is_ready() => Err(Error::Unavailable("this node is just starting: ask again".into())),
-            None => Err(Error::Denied("this node is in no cluster".into())),
+            None if !state.is_ready() => Err(Error::Unavailable("this node is starting: try again in a moment".into())),
+            None => Err(Error::Denied("this node is not in a cluster".into())),
         }
     }
 
@@ -153,7 +153,7 @@ impl Connection {
         self.has_certificate()?;
         let is_proven = matches!(self.acquaintance, Acquaintance::Proven);
         if self.peering()?.token().is_some() && !is_proven {
-            return Err(Error::Denied("this node gives only to nodes that know its cluster's token".into()));
+            return Err(Error::Denied("this node sends data only to nodes that know the token of its cluster".into()));
         }
         Ok(())
     }
@@ -161,13 +161,13 @@ impl Connection {
     fn find(&self, asked: &Give<'_>) -> Result<Found> {
         self.is_of_the_cluster()?;
         if asked.length > Dataset::MAX_READ_BYTES {
-            return Err(Error::Invalid(format!("a node gives at most {} bytes at a time", Dataset::MAX_READ_BYTES)));
+            return Err(Error::Invalid(format!("a node sends at most {} bytes at a time", Dataset::MAX_READ_BYTES)));
         }
         let dataset = self.door.engine.dataset_for_peer(asked.dataset)?;
         let object = dataset.known_to_peers(asked.path, FileKey(asked.key))?;
         let range = asked.offset..asked.offset + asked.length;
         if range.end > dataset.objects().size(object) {
-            return Err(Error::Invalid("the range ends past the object's end".into()));
+            return Err(Error::Invalid("the range ends beyond the end of the object".into()));
         }
         Ok(Found { dataset, object, range })
     }

@@ -81,7 +81,7 @@ impl Leases {
     /// Whether the client may report so many leases.
     pub(super) fn has_room_for(&self, count: usize) -> Result<()> {
         if self.renewed.len() + count > MAX_RENEWED {
-            return Err(Error::Full(format!("a connection may report {MAX_RENEWED} leases: give some back")));
+            return Err(Error::Full(format!("a connection may report at most {MAX_RENEWED} leases: return some")));
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Connection {
         let wanted: HashSet<_> =
             objects.filter(|object| !self.leases.by_object.contains_key(&key(dataset, *object))).collect();
         if self.leases.by_number.len() + wanted.len() > MAX_HELD {
-            let full = || Error::Full(format!("a connection may hold {MAX_HELD} leases: give some back"));
+            let full = || Error::Full(format!("a connection may hold at most {MAX_HELD} leases: return some"));
             return Ok(wanted.into_iter().map(|object| (object, Err(full()))).collect());
         }
         let (mut fetched, mut cold) = (Fetched::new(), Vec::new());
@@ -204,7 +204,7 @@ impl Connection {
                     drop(fetched.insert(object, lease.map(|lease| (Source::Tier(lease.medium), Arc::new(lease)))))
                 }
                 None if fetch != Fetch::Missing => {
-                    fetched.insert(object, Err(Error::Full("the object is not whole in one tier".into())));
+                    fetched.insert(object, Err(Error::Full("the object is not completely cached in one tier".into())));
                 }
                 None => cold.push(object),
             }

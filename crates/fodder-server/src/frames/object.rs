@@ -100,5 +100,5 @@ fn info(dataset: &Dataset, slot: ObjectSlot) -> ObjectInfo {
 
 fn nothing_at(dataset: &Dataset, path: &str) -> Error {
     let name = &dataset.config().name;
-    Error::NotFound(format!("there is nothing at {path:?} in dataset {name:?}"))
+    Error::NotFound(format!("there is no {path:?} in dataset {name:?}"))
 }

@@ -21,7 +21,7 @@ impl Connection {
         self.can_lease()?;
         let files = self.inbox.take_files(objects.len());
         if files.len() != objects.len() {
-            let text = "not every file arrived with the request: raise the node's limit of open files (ulimit -n)";
+            let text = "not all files arrived with the request: raise the limit on open files of the node (ulimit -n)";
             return Err(Error::Full(text.into()));
         }
         self.leases.has_room_for(files.len())?;

@@ -14,7 +14,7 @@ impl Connection {
     pub(super) fn tell(&mut self, request: u32, message: &[u8]) -> Result<Result<(), End>> {
         self.is_of_the_cluster()?;
         let message = v1::PeerMessage::decode(message)
-            .map_err(|error| Error::Invalid(format!("that is no message between nodes: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("not a valid message between nodes: {error}")))?;
         let door = Arc::clone(&self.door);
         let reply = match self.wait_and_say_so(request, cluster::answer(&door.engine, &door.info, message)) {
             Ok(reply) => reply?.encode_to_vec(),

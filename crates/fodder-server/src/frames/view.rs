@@ -52,7 +52,7 @@ impl Connection {
     pub(super) fn viewed(&mut self, request: u32) -> Result<Result<(), End>> {
         match self.shown.take() {
             Some(Shown { dataset, view }) if dataset.viewed(&view) => Ok(self.done(request)),
-            Some(_) => Err(Error::Stale("the file changed meanwhile: read again".into())),
+            Some(_) => Err(Error::Stale("the file has changed meanwhile: read it again".into())),
             None => Err(Error::Invalid("no file was shown on this connection".into())),
         }
     }

@@ -181,19 +181,18 @@ pub(super) fn dataset_config(message: v1::DatasetConfig) -> Result<DatasetConfig
         ("blocks", block_bytes) => Layout::Blocks { block_bytes },
         ("tar", _) => Layout::Tar,
         ("tfrecord", _) => Layout::Tfrecord,
-        (other, _) => return Err(invalid(format!("there is no layout {other:?}: use files, blocks, tar or tfrecord"))),
+        (other, _) => return Err(invalid(format!("unknown layout {other:?}: use files, blocks, tar or tfrecord"))),
     };
     let policy = match message.policy.as_str() {
         "" => Default::default(),
-        name => serde_json::from_value(name.into())
-            .map_err(|error| invalid(format!("there is no policy {name:?}: {error}")))?,
+        name => serde_json::from_value(name.into()).map_err(|error| invalid(format!("{error}")))?,
     };
     let quota = match message.quota {
         None => None,
         Some(QuotaMessage::QuotaBytes(bytes)) => Some(Quota::Bytes(bytes)),
         Some(QuotaMessage::QuotaShare(share)) if share > 0.0 && share <= 1.0 => Some(Quota::Share(share)),
         Some(QuotaMessage::QuotaShare(share)) => {
-            return Err(invalid(format!("a share of the dataset is between 0 and 1, not {share}")));
+            return Err(invalid(format!("the quota must be a share of the dataset between 0 and 1, not {share}")));
         }
     };
     let interval = Some(message.refresh_interval_ms).filter(|ms| *ms > 0).map(Duration::from_millis);

@@ -61,7 +61,7 @@ impl<T> Stream for Watched<T> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((inner, _)) = &mut shared.inner else {
-            let text = "the stream was not read for too long and was given up: ask again";
+            let text = "the stream was not read for too long and was closed: ask again";
             return Poll::Ready(Some(Err(refuse(Error::Unavailable(text.into())))));
         };
         let next = inner.poll_next_unpin(context);

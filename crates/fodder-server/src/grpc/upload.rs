@@ -36,7 +36,7 @@ impl Uploads {
         match tokio::time::timeout(self.stall, messages.next()).await {
             Ok(message) => message.transpose(),
             Err(_) => Err(refuse(Error::Unavailable(format!(
-                "nothing more of the list came for {:?}: send it again",
+                "no more of the list arrived for {:?}: send it again",
                 self.stall
             )))),
         }
@@ -80,7 +80,7 @@ impl<T: Copy> List<T> {
         let more_units = needed - self.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits).min(needed);
         let units = u32::try_from(more_units).unwrap_or(u32::MAX);
         let Ok(room) = Arc::clone(&self.uploads.room).try_acquire_many_owned(units) else {
-            let text = format!("the lists that clients are sending have more than {MAX_BYTES} bytes: try again later");
+            let text = format!("the lists that clients send now have more than {MAX_BYTES} bytes: try again later");
             return Err(refuse(Error::Full(text)));
         };
         match &mut self.room {

@@ -110,7 +110,7 @@ impl Implicit {
             let Turn { job, epoch, number } = turn;
             let request = BatchRequest { job, epoch, rank: 0, number, count: 1 };
             let batch = futures::FutureExt::now_or_never(jobs.next_batch(request));
-            let batch = batch.unwrap_or_else(|| Err(Error::Unavailable("the node is busy: ask again".into())));
+            let batch = batch.unwrap_or_else(|| Err(Error::Unavailable("the node is busy: try again".into())));
             let over = match batch {
                 Ok(batch) => {
                     if let Some(served) = batch.items.first() {
@@ -129,7 +129,7 @@ impl Implicit {
             state.consult(dataset, ANY).await;
             self.enter(&jobs, Some(turn), over)?;
         }
-        Err(Error::Unavailable("epochs end faster than samples are taken: ask again".into()))
+        Err(Error::Unavailable("epochs end faster than samples are taken: try again".into()))
     }
 
     /// The sample of this number, if it is cached here and was not taken in this epoch; as Quiver's clients ask for it.
@@ -153,7 +153,7 @@ impl Implicit {
             state.consult(dataset, ANY).await;
             self.enter(&jobs, turn, over)?;
         }
-        Err(Error::Unavailable("epochs end faster than samples are taken: ask again".into()))
+        Err(Error::Unavailable("epochs end faster than samples are taken: try again".into()))
     }
 
     fn next_turn(&self) -> Option<Turn> {

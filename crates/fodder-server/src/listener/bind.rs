@@ -33,14 +33,15 @@ pub(crate) enum Open {
 pub(crate) async fn tcp(address: SocketAddr, flag: &str, open: Open) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Error::Conflict(format!(
-            "{address} is in use: stop the program that listens there, or choose another with {flag} HOST:PORT \
-             (port 0 picks a free one)"
+            "cannot listen at {address}, which is in use: stop the program that listens there, or choose another \
+             address with {flag} HOST:PORT (port 0 picks a free one)"
         )),
-        io::ErrorKind::AddrNotAvailable => {
-            Error::Invalid(format!("this host does not have the address {}: choose another with {flag}", address.ip()))
-        }
+        io::ErrorKind::AddrNotAvailable => Error::Invalid(format!(
+            "cannot listen at {}, which is not an address of this machine: choose another with {flag} HOST:PORT",
+            address.ip()
+        )),
         io::ErrorKind::PermissionDenied => Error::Denied(format!(
-            "this user may not listen at {address}: choose a port above 1023 with {flag} HOST:PORT"
+            "cannot listen at {address}: permission denied; choose a port above 1023 with {flag} HOST:PORT"
         )),
         _ => Error::Unavailable(format!("cannot listen at {address}: {error}; choose another with {flag} HOST:PORT")),
     })?;
@@ -48,8 +49,8 @@ pub(crate) async fn tcp(address: SocketAddr, flag: &str, open: Open) -> Result<T
     if !address.ip().is_loopback() && open == Open::ToAll {
         tracing::warn!(
             %address,
-            "anyone who can reach this address can read the datasets, add any directory of this machine as one, drop what \
-             is cached and drain the node: there is no encryption and no login"
+            "anyone who can reach this address can read the datasets, add any directory of this machine as a \
+             dataset, evict cached data and drain the node: there is no encryption and no authentication"
         );
     }
     Ok(listener)
@@ -84,7 +85,7 @@ pub(crate) fn unix(path: &Path) -> Result<(UnixListener, SocketFile)> {
     let length = path.as_os_str().len();
     if length > MAX_SOCKET_PATH_BYTES {
         return Err(Error::Invalid(format!(
-            "the path of the socket {} has {length} bytes, and Unix sockets take {MAX_SOCKET_PATH_BYTES}: choose a \
+            "the path of the socket {} has {length} bytes, and the system allows {MAX_SOCKET_PATH_BYTES}: choose a \
              shorter one with --socket",
             path.display()
         )));
@@ -103,7 +104,7 @@ fn make_way(path: &Path) -> Result<()> {
     let shown = path.display();
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io("look at", path, &error)),
+        Err(error) => return Err(Error::io("read", path, &error)),
         Ok(file) if !file.file_type().is_socket() => {
             let text = format!("{shown} exists and is not a socket: choose another path with --socket");
             return Err(Error::Conflict(text));
@@ -112,7 +113,7 @@ fn make_way(path: &Path) -> Result<()> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            tracing::info!(socket = %shown, "replacing the socket of a node that is gone");
+            tracing::info!(socket = %shown, "replacing the socket of a node that has ended");
             fs::remove_file(path).map_err(|error| Error::io("remove the old socket", path, &error))
         }
         Err(error) => Err(Error::io("try the socket", path, &error)),

@@ -41,7 +41,7 @@ pub(super) async fn answer(content: Content, method: &Method, headers: &HeaderMa
     let size = range.end - range.start;
 
     if condition::is_refused(headers, &etag) {
-        let message = "the object has another version than If-Match names: ask without it, or refresh";
+        let message = "the object does not have the version of If-Match: leave it out, or look the version up again";
         return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "stale", message));
     }
     if condition::is_known(headers, &etag) {
@@ -51,7 +51,7 @@ pub(super) async fn answer(content: Content, method: &Method, headers: &HeaderMa
         Part::Whole => (StatusCode::OK, 0..size),
         Part::Range(part) => (StatusCode::PARTIAL_CONTENT, part),
         Part::Unsatisfiable => {
-            let message = format!("there is no such range: the bytes end at {size}");
+            let message = format!("the range is beyond the end, which is at {size} bytes");
             let mut response = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "invalid", message).into_response();
             response.headers_mut().insert(header::CONTENT_RANGE, ascii(format!("bytes */{size}")));
             return Ok(response);

@@ -166,7 +166,7 @@ fn named(app: &App, path: Named) -> Result<(Arc<Dataset>, JobId), Problem> {
     let Path((dataset, job)) = path?;
     let id = u64::from_str_radix(&job, 16).ok().filter(|_| job.len() == 16);
     let id =
-        id.ok_or_else(|| Problem::invalid(format!("{job:?} is no number of a job: it has 16 hexadecimal digits")))?;
+        id.ok_or_else(|| Problem::invalid(format!("{job:?} is not the id of a job, which has 16 hexadecimal digits")))?;
     Ok((app.engine.dataset(&dataset)?, JobId(id)))
 }
 

@@ -52,7 +52,8 @@ pub(super) async fn warm(
     let Query(WarmQuery { path, max_bytes, bytes_per_second, workers, this_node }) = query?;
     let workers = workers.unwrap_or(WORKERS);
     if path.len() > MAX_PATH_BYTES || !(1..=MAX_WORKERS).contains(&workers) {
-        let message = format!("a path has at most {MAX_PATH_BYTES} bytes, and workers are 1 to {MAX_WORKERS}");
+        let message =
+            format!("path must have at most {MAX_PATH_BYTES} bytes, and workers must be from 1 to {MAX_WORKERS}");
         return Err(Problem::invalid(message));
     }
     let bytes_per_second = bytes_per_second.filter(|rate| *rate > 0);

@@ -201,7 +201,7 @@ async fn a_job_that_resumes_at_one_node_resumes_at_all() {
         after.push(rank);
     }
     let error = ranks[1].job.checkpoint().await.unwrap_err();
-    assert!(error.to_string().contains("belongs to the run before"), "{error}");
+    assert!(error.to_string().contains("belongs to the earlier run"), "{error}");
     for rank in &mut after {
         rank.take_all().await;
     }

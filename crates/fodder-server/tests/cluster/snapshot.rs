@@ -163,7 +163,7 @@ fn talk(stream: &mut TcpStream, tale: Tale) -> Option<()> {
                 (ReplyHead::new(Kind::Told, head.request, reply.len()), reply)
             }
             None => {
-                let text = b"this node's version does not know that message".to_vec();
+                let text = b"the version of this node does not know that message".to_vec();
                 let head = ReplyHead::new(Kind::Error, head.request, text.len());
                 (ReplyHead { status: ErrorCode::Invalid, ..head }, text)
             }

@@ -112,7 +112,7 @@ async fn nobody_at_an_address_is_said_plainly() {
     let Err(Error::Unavailable(text)) = blocking(move || FrameClient::connect(&address)).await else {
         panic!("somebody there")
     };
-    assert!(text.contains("see whether it is running"), "{text}");
+    assert!(text.contains("check that it is running"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

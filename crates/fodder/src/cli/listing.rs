@@ -9,11 +9,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Listing")]
 pub struct ListingArgs {
-    /// Which symbolic links of a local directory are followed: `inside` (those that lead to something inside the directory),
-    /// `all` or `never`. Default: inside.
+    /// Which symbolic links of a local directory to follow: `inside` (those that lead to a place inside the directory), `all`
+    /// or `never`. Default: inside.
     #[arg(long, value_name = "WHICH")]
     pub follow_links: Option<FollowLinks>,
-    /// How many paths through symbolic links may list the same directory. Default: 256.
+    /// How many paths through symbolic links may lead to the same directory. Default: 256.
     #[arg(long, value_name = "N")]
     pub max_aliases: Option<u32>,
     /// Fail if the origin has more entries. Default: 1000000000.
@@ -22,16 +22,16 @@ pub struct ListingArgs {
     /// Fail if directories are nested deeper. Default: 1024.
     #[arg(long, value_name = "N")]
     pub max_depth: Option<u32>,
-    /// Fail if names and versions take more memory while the origin is listed. Default: 8GiB.
+    /// Fail if listing the origin takes more memory for names and versions. Default: 8GiB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_list_memory: Option<u64>,
     /// Fail if listing the origin takes longer. Default: 6h.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub list_timeout: Option<Duration>,
-    /// Refuse a refresh that removes a larger share of the objects, from 0 to 1, until it is confirmed. Default: 0.5.
+    /// Refuse a refresh that would remove a larger share of the objects (0 to 1), until it is confirmed. Default: 0.5.
     #[arg(long, value_name = "SHARE")]
     pub max_removed: Option<f64>,
-    /// How long removed objects keep their cached data before they are evicted first. Default: 1h.
+    /// How long to keep cached data of removed objects. Default: 1h.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub removed_grace: Option<Duration>,
 }

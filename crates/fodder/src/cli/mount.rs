@@ -7,18 +7,17 @@ use fodder_fuse::Transport;
 use std::{path::PathBuf, time::Duration};
 
 const HELP: &str = "\
-A file that is whole in the cache is read by the kernel itself; what is not is fetched as it is read,
-small files whole. Several datasets are mounted side by side, each in a directory
-of its name. An origin instead of a dataset's name is served by the node of the cache directory; if none
-runs, one is started, and ends some seconds after its last client.
+The kernel itself reads files that are completely cached. Other files are fetched while they are read; small ones
+are fetched whole. Several datasets are mounted side by side, each in a directory of its name. An origin is served
+by the node of the cache directory. If none is running, one is started; it ends some seconds after its last client.
 
 Examples:
   fodder mount s3://bucket/imagenet /data --cache-dir /mnt/nvme/fodder --cache-size 500GB
   fodder mount imagenet coco /data                /data/imagenet and /data/coco
-  fodder mount ./slow /data --immutable           small files that never change and fit into memory
+  fodder mount ./slow /data --immutable           small files that never change and fit in memory
   fodder unmount /data
 
-/etc/fstab, with /sbin/mount.fodder a link to this program:
+In /etc/fstab, if /sbin/mount.fodder is a link to this program:
   s3://bucket/imagenet /data fodder allow_other,refresh=10m,_netdev 0 0";
 
 /// Who has started the process that mounts.
@@ -30,7 +29,7 @@ pub enum Starter {
     Stays,
 }
 
-/// Show a dataset as a directory.
+/// Mount datasets as a directory.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = HELP)]
 pub struct MountArgs {
@@ -40,52 +39,51 @@ pub struct MountArgs {
     /// An empty directory.
     #[arg(required = true)]
     pub dir: PathBuf,
-    /// Stay in the foreground, and unmount on Ctrl-C. Default: go into the background once it is mounted.
+    /// Stay in the foreground, and unmount on Ctrl-C. Default: run in the background.
     #[arg(long)]
     pub foreground: bool,
-    /// Somebody else than a person has started this process, and holds the other end of its standard input.
+    /// Which process has started this one, and holds the other end of its standard input.
     #[arg(long, hide = true, value_name = "WHO")]
     pub starter: Option<Starter>,
-    /// Let other users use it too.
+    /// Let other users access the mount.
     #[arg(long)]
     pub allow_other: bool,
-    /// The files never change and fit into memory: the kernel keeps them, and opening one asks nobody.
+    /// Declare that the files never change: the kernel keeps them in memory and opens them without asking Fodder.
     #[arg(long)]
     pub immutable: bool,
-    /// How often to look for new, changed and removed files of an origin that is new to the node, such as `10m`.
+    /// How often to check the origin for changes, such as `10m`. For an origin that is new to the node.
     #[arg(long, value_name = "DURATION", value_parser = serve::parse_duration)]
     pub refresh: Option<Duration>,
-    /// Read a public bucket without credentials, if it is an origin.
+    /// Read the origin, a public bucket, without credentials.
     #[arg(long)]
     pub anonymous: bool,
-    /// How an origin that is new to the node is listed.
+    /// How the origin is listed, if it is new to the node.
     #[command(flatten)]
     pub listing: super::listing::ListingArgs,
-    /// How long requests wait for a node that is away or hangs. One that is alive and slow is waited for longer.
+    /// How long requests wait for a node that has ended or hangs. A node that is alive but slow is waited for longer.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = serve::parse_duration)]
     pub patience: Duration,
-    /// Which way the kernel's requests come: `device`, `uring` (faster; must be allowed, with
-    /// `echo Y > /sys/module/fuse/parameters/enable_uring`), or `auto`, which is uring where that is allowed.
+    /// How requests of the kernel are received: `device`, `uring` (faster; root enables it with
+    /// `echo Y > /sys/module/fuse/parameters/enable_uring`), or `auto`, which is uring where that is enabled.
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Tuning")]
     pub transport: Transport,
-    /// Requests the kernel may have under way that nobody waits for.
+    /// Maximum number of background requests of the kernel, such as those for readahead.
     #[arg(long, value_name = "N", default_value = "64", value_parser = value_parser!(u16).range(1..), help_heading = "Tuning")]
     pub max_background: u16,
-    /// From so many of them on the kernel begins no more.
+    /// Number of background requests at which the kernel considers the mount congested.
     #[arg(long, value_name = "N", default_value = "48", value_parser = value_parser!(u16).range(1..), help_heading = "Tuning")]
     pub congestion_threshold: u16,
-    /// How far the kernel reads ahead where it keeps what it reads. Default: 32KiB where it reads cache files itself (then only
-    /// mapped files that are not all there yet are meant), else 1MiB.
+    /// How far the kernel reads ahead in files that it caches. Default: 32KiB with passthrough, where this is only for mapped files
+    /// that are not completely cached, else 1MiB.
     #[arg(long, value_name = "SIZE", value_parser = serve::parse_bytes, help_heading = "Tuning")]
     pub read_ahead: Option<u64>,
-    /// Cache files that are kept open from one open to the next. Default: three quarters of what the process may open
-    /// (`ulimit -n`), at most 65,536.
+    /// Number of cache files to keep open. Default: three quarters of the limit on open files (`ulimit -n`), at most 65536.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub open_files: Option<usize>,
-    /// Do not let the kernel read cache files itself.
+    /// Do not use FUSE passthrough, with which the kernel reads cache files itself.
     #[arg(long, help_heading = "Tuning")]
     pub no_passthrough: bool,
-    /// How large the cache is if a node must be started: `20GiB`, `500MB`, `50%` of the disk.
+    /// Size of the cache if a node must be started: `20GiB`, `500MB`, or `50%` of the dataset.
     #[arg(long, value_name = "SIZE", help_heading = "Node")]
     pub cache_size: Option<Quota>,
     /// Which node.
@@ -93,12 +91,12 @@ pub struct MountArgs {
     pub node: NodeArgs,
 }
 
-/// End a mount.
+/// Unmount datasets.
 #[derive(Debug, Clone, Args)]
 pub struct UnmountArgs {
-    /// The directory, or the one that several datasets are mounted in.
+    /// The mount point, or the directory in which several datasets are mounted.
     pub dir: PathBuf,
-    /// Also if it is in use: it goes away for new users, and those who use it keep what they have open.
+    /// Unmount even if it is in use: programs keep the files that they have open.
     #[arg(long)]
     pub lazy: bool,
 }
@@ -115,7 +113,7 @@ pub fn from_mount_helper(args: impl IntoIterator<Item = String>) -> Result<Vec<S
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-o" => {
-                let options = args.next().ok_or("-o needs options behind it")?;
+                let options = args.next().ok_or("-o needs a list of options")?;
                 for option in options.split(',').filter(|option| !option.is_empty()) {
                     flags.extend(option_flag(option)?);
                 }
@@ -166,9 +164,9 @@ fn option_flag(option: &str) -> Result<Option<String>, String> {
             | "log-format",
             Some(value),
         ) => Ok(Some(format!("--{flag}={value}"))),
-        _ => {
-            Err(format!("{option:?} is no option of a Fodder mount; see `fodder mount --help` (a - is written _ here)"))
-        }
+        _ => Err(format!(
+            "unknown mount option {option:?}: the options are the flags of `fodder mount --help`, with _ for -"
+        )),
     }
 }
 

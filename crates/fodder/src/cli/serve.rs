@@ -11,9 +11,8 @@ use fodder_server::cluster::Way;
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 const HELP: &str = "\
-Flags win over the environment (FODDER_CACHE_DIR, FODDER_CACHE_SIZE, FODDER_REST, …), which wins
-over the file given with --config, which wins over the defaults. `fodder config show` prints what
-comes of it.
+Flags override the environment (FODDER_CACHE_DIR, FODDER_CACHE_SIZE, FODDER_REST, …), which overrides
+the file given with --config, which overrides the defaults. `fodder config show` prints the result.
 
 Examples:
   fodder serve ./data
@@ -25,27 +24,27 @@ Examples:
   fodder serve --config fodder.yaml
   fodder serve s3://bucket/data --grpc 0.0.0.0:18284 --join 'gpu[01-04]' --token-file /etc/fodder/token
 
-The node prints its settings and addresses, one a line, then `ready`. SIGTERM or Ctrl-C ends it
-cleanly; a second one ends it at once.";
+The node prints its settings and addresses, one per line, then `ready`. SIGTERM or Ctrl-C ends it
+cleanly; a second one ends it at once. Exit status 3: another node uses the cache directory.";
 
 /// Run a node.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = HELP)]
 pub struct ServeArgs {
-    /// Where the data lives: a URI (s3://, gs://, az://, http://, file://, throttled:…) or a local path. Without one
+    /// Where the data is: a URI (s3://, gs://, az://, http://, file://, throttled:…) or a local path. Without one,
     /// the node starts with the datasets of its configuration and those added earlier.
     pub origin: Option<String>,
-    /// What clients call the dataset. Default: the origin's last path component.
+    /// Name of the dataset. Default: the last path component of the origin.
     #[arg(long, requires = "origin")]
     pub name: Option<String>,
-    /// How objects become items: `files`, `blocks`, `blocks:16MiB`, `tar` or `tfrecord`. Default: files.
+    /// How objects are divided into items: `files`, `blocks`, `blocks:16MiB`, `tar` or `tfrecord`. Default: files.
     #[arg(long, requires = "origin", value_parser = parse_layout)]
     pub layout: Option<Layout>,
-    /// What stays when the cache is full: `minio` (fill, then never evict), `lru`, `lfu`, `sieve`, `s3fifo`, `importance`,
-    /// `semantic`, `quiver`, `pending` or `plan`; docs/POLICIES.md says which for what. Default: minio.
+    /// What to keep when the cache is full: `minio` (fill, then never evict), `lru`, `lfu`, `sieve`, `s3fifo`, `importance`,
+    /// `semantic`, `quiver`, `pending`, `plan`, or `auto`, the best of them; see docs/POLICIES.md. Default: minio.
     #[arg(long, requires = "origin", value_parser = parse_policy)]
     pub policy: Option<Policy>,
-    /// How often to look for new, changed and removed objects, such as `10m`. Default: only when asked.
+    /// How often to check the origin for changes, such as `10m`. Default: only on `fodder index`.
     #[arg(long, requires = "origin", value_name = "DURATION", value_parser = parse_duration)]
     pub refresh: Option<Duration>,
     /// Read a public bucket without credentials.
@@ -55,13 +54,13 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub listing: super::listing::ListingArgs,
 
-    /// Where the cache lives. Default: ~/.cache/fodder, for root /var/cache/fodder.
+    /// The cache directory. Default: ~/.cache/fodder, for root /var/cache/fodder.
     #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR", help_heading = "Cache")]
     pub cache_dir: Option<PathBuf>,
-    /// How much disk the cache may use: `20GiB`, `500MB`, or `20%` of the dataset. Default: 80 % of the free disk.
+    /// Size of the cache on disk: `20GiB`, `500MB`, or `20%` of the dataset. Default: 80 % of the free disk.
     #[arg(long, value_name = "SIZE", env = "FODDER_CACHE_SIZE", help_heading = "Cache")]
     pub cache_size: Option<Quota>,
-    /// Keep bytes here instead of in the cache directory; repeat it for several, used in the order MEM, SSD, HDD.
+    /// Store cached data here instead of in the cache directory. May be repeated; tiers are used in the order MEM, SSD, HDD.
     #[arg(
         long = "tier",
         value_name = "PATH:MEDIUM:SIZE",
@@ -71,17 +70,17 @@ pub struct ServeArgs {
     )]
     pub tiers: Vec<TierArg>,
 
-    /// Write down every read in this file, for `fodder sim --trace`.
+    /// Record every read in this file, for `fodder sim --trace`.
     #[arg(long, value_name = "FILE", env = "FODDER_RECORD", help_heading = "Cache")]
     pub record: Option<PathBuf>,
 
-    /// Where REST and metrics listen; port 0 picks a free one. Default: 127.0.0.1:18283.
+    /// Address of REST and metrics; port 0 picks a free one. Default: 127.0.0.1:18283.
     #[arg(long, value_name = "ADDR", env = "FODDER_REST", value_parser = parse_socket_addr, help_heading = "Addresses")]
     pub rest: Option<SocketAddr>,
-    /// Where gRPC and frames listen; port 0 picks a free one. Default: 127.0.0.1:18284.
+    /// Address of gRPC and frames; port 0 picks a free one. Default: 127.0.0.1:18284.
     #[arg(long, value_name = "ADDR", env = "FODDER_GRPC", value_parser = parse_socket_addr, help_heading = "Addresses")]
     pub grpc: Option<SocketAddr>,
-    /// The Unix socket. Default: fodder.sock in the cache directory.
+    /// Path of the Unix socket. Default: fodder.sock in the cache directory.
     #[arg(long, value_name = "PATH", env = "FODDER_SOCKET", help_heading = "Addresses")]
     pub socket: Option<PathBuf>,
 
@@ -89,13 +88,13 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
 
-    /// Show the datasets as a directory too: one on it, or several each in a directory of its name.
+    /// Mount the datasets on this directory too; several datasets each in a directory of its name.
     #[arg(long, value_name = "DIR")]
     pub mount: Option<PathBuf>,
-    /// Read settings from this YAML file: Fodder's own, or iCache's.
+    /// Read settings from this YAML file, Fodder's own or iCache's.
     #[arg(long, value_name = "FILE", env = "FODDER_CONFIG")]
     pub config: Option<PathBuf>,
-    /// End by itself when no client has been connected for so long (10s, unless given as --until-idle=DURATION).
+    /// Stop when no client has been connected for 10s, or for the DURATION given.
     #[arg(
         long,
         value_name = "DURATION",
@@ -110,31 +109,30 @@ pub struct ServeArgs {
 /// The nodes that a node shares its cache with.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ClusterArgs {
-    /// Share the cache with the nodes at these addresses: HOST or HOST:PORT, a name with many addresses, or a list as Slurm
-    /// writes it, such as `gpu[01-04,07]`; several with commas. The node itself may be among them.
+    /// Share the cache with the nodes at these addresses: HOST or HOST:PORT, a name with several addresses, or a Slurm node
+    /// list such as `gpu[01-04,07]`; several separated by commas. The node itself may be among them.
     #[arg(long, value_name = "ADDR[,ADDR…]", env = "FODDER_JOIN", help_heading = "Cluster")]
     pub join: Vec<String>,
-    /// How nodes know of each other: `fixed` (each asks each), `gossip` (each tells a few what it heard; --join then names
-    /// gossip addresses) or `etcd` (leases; --join then names etcd's addresses). Default: fixed.
+    /// How nodes discover each other: `fixed` (every node polls every other), `gossip` (--join then names gossip addresses) or
+    /// `etcd` (--join then names the addresses of etcd). Default: fixed.
     #[arg(long, value_name = "WAY", env = "FODDER_MEMBERSHIP", value_parser = parse_way, help_heading = "Cluster")]
     pub membership: Option<Way>,
-    /// Where other nodes reach this one's gRPC. Default: where it listens.
+    /// Address at which other nodes reach the gRPC of this one. Default: the address it listens at.
     #[arg(long, value_name = "HOST:PORT", env = "FODDER_ADVERTISE", help_heading = "Cluster")]
     pub advertise: Option<String>,
-    /// Where the node stands, such as a rack; nodes of one zone are near each other.
+    /// The location of the node, such as a rack; nodes of one zone are close to each other.
     #[arg(long, value_name = "NAME", env = "FODDER_ZONE", help_heading = "Cluster")]
     pub zone: Option<String>,
-    /// How many nodes keep each range of bytes. Default: 1.
+    /// Number of nodes that keep each range of bytes. Default: 1.
     #[arg(long, value_name = "N", env = "FODDER_REPLICAS", help_heading = "Cluster")]
     pub replicas: Option<u32>,
-    /// Where it gossips, over UDP. Default: port 18282 where its gRPC listens.
+    /// UDP address for gossip. Default: port 18282 at the address of gRPC.
     #[arg(long, value_name = "ADDR", env = "FODDER_GOSSIP", value_parser = parse_socket_addr, help_heading = "Cluster")]
     pub gossip: Option<SocketAddr>,
-    /// The file with the word that all nodes of the cluster share. Clients on other machines are then not answered.
+    /// File that contains the shared secret of the cluster. Clients on other machines are then refused.
     #[arg(long, value_name = "FILE", env = "FODDER_TOKEN_FILE", help_heading = "Cluster")]
     pub token_file: Option<PathBuf>,
-    /// This node's certificate in PEM: other nodes are then talked to over TLS only. The files are read again when they
-    /// change.
+    /// File with the certificate of this node (PEM). Nodes then use TLS only. The files are read again when they change.
     #[arg(
         long,
         value_name = "FILE",
@@ -143,14 +141,14 @@ pub struct ClusterArgs {
         help_heading = "Cluster"
     )]
     pub cluster_cert: Option<PathBuf>,
-    /// The private key of its certificate.
+    /// File with the private key of the certificate.
     #[arg(long, value_name = "FILE", env = "FODDER_CLUSTER_KEY", requires = "cluster_cert", help_heading = "Cluster")]
     pub cluster_key: Option<PathBuf>,
-    /// Certificates of the authorities that vouch for the nodes of the cluster.
+    /// File with the certificates of the authorities that sign the certificates of nodes.
     #[arg(long, value_name = "FILE", env = "FODDER_CLUSTER_CA", requires = "cluster_cert", help_heading = "Cluster")]
     pub cluster_ca: Option<PathBuf>,
 
-    /// How etcd is reached, if nodes know of each other by it.
+    /// How etcd is reached, if nodes discover each other through it.
     #[command(flatten)]
     pub etcd: EtcdArgs,
 }
@@ -158,26 +156,26 @@ pub struct ClusterArgs {
 /// How etcd is reached.
 #[derive(Debug, Clone, Default, Args)]
 pub struct EtcdArgs {
-    /// Certificates of the authorities that vouch for etcd, which is then reached over TLS.
+    /// File with the certificates of the authorities that sign that of etcd. etcd is then reached over TLS.
     #[arg(long, value_name = "FILE", env = "FODDER_ETCD_CA", help_heading = "Cluster")]
     pub etcd_ca: Option<PathBuf>,
-    /// The certificate to show to etcd.
+    /// File with the client certificate for etcd.
     #[arg(long, value_name = "FILE", env = "FODDER_ETCD_CERT", help_heading = "Cluster")]
     pub etcd_cert: Option<PathBuf>,
-    /// The private key of that certificate.
+    /// File with the private key of the client certificate for etcd.
     #[arg(long, value_name = "FILE", env = "FODDER_ETCD_KEY", help_heading = "Cluster")]
     pub etcd_key: Option<PathBuf>,
-    /// The user to be at etcd.
+    /// User name at etcd.
     #[arg(long, value_name = "NAME", env = "FODDER_ETCD_USER", help_heading = "Cluster")]
     pub etcd_user: Option<String>,
-    /// The file with that user's password.
+    /// File with the password of that user.
     #[arg(long, value_name = "FILE", env = "FODDER_ETCD_PASSWORD_FILE", help_heading = "Cluster")]
     pub etcd_password_file: Option<PathBuf>,
 }
 
 /// A way of knowing other nodes by its name.
 fn parse_way(text: &str) -> Result<Way, String> {
-    serde_yaml_ng::from_str(text).map_err(|_| "there are `fixed`, `gossip` and `etcd`".into())
+    serde_yaml_ng::from_str(text).map_err(|_| "known are `fixed`, `gossip` and `etcd`".into())
 }
 
 /// One `--tier`: where, of what, how much.
@@ -199,7 +197,7 @@ impl FromStr for TierArg {
             "MEM" => Medium::Mem,
             "SSD" => Medium::Ssd,
             "HDD" => Medium::Hdd,
-            _ => return Err(format!("{medium:?} is not a medium: MEM, SSD or HDD; {form}")),
+            _ => return Err(format!("unknown medium {medium:?}: use MEM, SSD or HDD; {form}")),
         };
         let quota_bytes = parse_bytes(quota)?;
         Ok(Self(TierConfig { path: path.into(), medium, quota_bytes }))
@@ -231,8 +229,8 @@ fn parse_socket_addr(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim_start_matches("http://").trim_end_matches('/');
     let with_host = text.replace("localhost:", "127.0.0.1:");
     with_host.parse().map_err(|_| match with_host.parse::<u16>() {
-        Ok(port) => format!("give an address too, such as 127.0.0.1:{port}"),
-        Err(_) if with_host.starts_with(':') => format!("give an address too, such as 127.0.0.1{with_host}"),
+        Ok(port) => format!("give an IP address too, such as 127.0.0.1:{port}"),
+        Err(_) if with_host.starts_with(':') => format!("give an IP address too, such as 127.0.0.1{with_host}"),
         Err(_) => "write IP:PORT, such as 127.0.0.1:18283 or 0.0.0.0:18283".into(),
     })
 }

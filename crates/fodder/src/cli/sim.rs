@@ -8,8 +8,8 @@ use fodder_policy::{
 use std::{path::PathBuf, str::FromStr};
 
 const HELP: &str = "\
-Every policy runs at every cache size, in parallel over the cores; `belady` (the optimum) is always
-among them. `bound` is what no policy can exceed.
+Every policy is simulated at every cache size; `belady`, the optimum, is always included. `bound` is a hit ratio
+that no policy can exceed.
 
 Examples:
   fodder sim --workload uniform --items 20000 --epochs 24 --skip 6 --cache 0.2,0.4 \\
@@ -18,65 +18,66 @@ Examples:
   fodder sim --workload jobs --jobs 3 --rates 1,1,2 --window 20% --items 4000 --policies pending,lru
   fodder sim --trace requests.csv --cache 0.01,0.1 --json
 
-A trace is what `fodder serve --record FILE` wrote, or a text with an object's id or columns such as
-`time,obj_id,obj_size` on each line (libCacheSim's forms). docs/SIMULATOR.md says more.";
+A trace is a recording by `fodder serve --record FILE`, or a text file with one request per line: an object id, or
+columns such as `time,obj_id,obj_size` (the formats of libCacheSim). See docs/SIMULATOR.md.";
 
-/// Try policies on a synthetic job or a trace.
+/// Simulate policies on a synthetic job or a trace.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = HELP)]
 pub struct SimArgs {
-    /// What a synthetic job asks for.
+    /// The access pattern of a synthetic job.
     #[arg(long, value_enum, required_unless_present = "trace", conflicts_with = "trace")]
     pub workload: Option<WorkloadArg>,
-    /// Requests from a file instead.
+    /// Read requests from a trace instead.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Which dataset of a recording, where it has several.
+    /// Which dataset of a recording that has several.
     #[arg(long, value_name = "NAME", requires = "trace")]
     pub dataset: Option<String>,
-    /// Which columns of a text, as libCacheSim says it: `time-col=1,obj-id-col=2,obj-size-col=3`.
+    /// Which columns of a text trace to read, as for libCacheSim: `time-col=1,obj-id-col=2,obj-size-col=3`.
     #[arg(long, value_name = "COLUMNS", requires = "trace")]
     pub columns: Option<Columns>,
 
-    /// sbp: how much an item's score decides whether it is selected.
+    /// sbp: how strongly the score of an item decides whether it is selected.
     #[arg(long, value_name = "B", default_value = "0.33", help_heading = "Workload")]
     pub beta: f64,
-    /// zipf: how unequal items are.
+    /// zipf: exponent of the popularity distribution.
     #[arg(long, value_name = "A", default_value = "1", help_heading = "Workload")]
     pub alpha: f64,
-    /// jobs: how many there are. Default: as many as rates are given, or three.
+    /// jobs: number of jobs. Default: the number of rates, or 3.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Workload")]
     pub jobs: Option<u32>,
-    /// jobs: how many requests each makes in its turn. Default: one.
+    /// jobs: how many requests each job makes per turn. Default: 1.
     #[arg(long, value_name = "R,…", value_delimiter = ',', help_heading = "Workload")]
     pub rates: Option<Vec<u32>>,
-    /// jobs: among how many of its next items a job takes a cached one first: `200`, or a share of all, `0.05` or `5%`.
+    /// jobs: among how many of its next items a job prefers cached ones: a number such as `200`, or a share of all items such as
+    /// `0.05` or `5%`.
     #[arg(long, value_name = "W", default_value = "0", help_heading = "Workload")]
     pub window: Window,
-    /// How many items there are.
+    /// Number of items.
     #[arg(long, value_name = "N", default_value = "20000", help_heading = "Workload")]
     pub items: u32,
-    /// How many epochs each job runs.
+    /// Number of epochs of each job.
     #[arg(long, value_name = "E", default_value = "24", help_heading = "Workload")]
     pub epochs: u32,
-    /// How many epochs at the front are not counted. Default: a quarter of them. Of a trace (default: 0) an epoch is as
-    /// many requests as it has items.
+    /// Number of epochs at the beginning that are not counted. Default: a quarter of them; for a trace, 0. An epoch of a trace
+    /// is as many requests as it has items.
     #[arg(long, value_name = "S", help_heading = "Workload")]
     pub skip: Option<u32>,
-    /// What decides every random choice.
+    /// Seed of the random number generator.
     #[arg(long, value_name = "X", default_value = "1", help_heading = "Workload")]
     pub seed: u64,
 
     /// Cache sizes, as shares of all items.
     #[arg(long, value_name = "C,…", value_delimiter = ',', value_parser = parse_share, default_value = "0.1,0.2,0.4")]
     pub cache: Vec<f64>,
-    /// Which policies. Default: those that the workload gives what they need.
+    /// Which policies to simulate. Default: those that the workload suits.
     #[arg(long, value_name = "P,…", value_delimiter = ',', value_parser = parse_contender)]
     pub policies: Option<Vec<Contender>>,
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Draw hit ratios against cache sizes into this file: an SVG, or a PNG, by its name.
+    /// Plot hit ratios over cache sizes to this file (.svg or .png).
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
 }
@@ -84,15 +85,15 @@ pub struct SimArgs {
 /// What a synthetic job asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadArg {
-    /// Every item once an epoch, in a fresh random order.
+    /// Every item once per epoch, in a new random order.
     Uniform,
     /// Selective backpropagation: items with a high score more often.
     Sbp,
-    /// Independent requests, few items popular and many not.
+    /// Independent requests with a few popular items.
     Zipf,
-    /// Shards in random order, the items of each in a row.
+    /// Shards in random order, the items of each in sequence.
     Shards,
-    /// Several jobs at once, each every item once an epoch.
+    /// Several jobs at once, each reading every item once per epoch.
     Jobs,
 }
 
@@ -136,7 +137,7 @@ fn wrong_window(text: &str) -> String {
 fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err(format!("{text:?} is not a share of all items above 0 and up to 1")),
+        _ => Err(format!("{text:?} is not a share of all items (above 0, at most 1)")),
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) async fn run(dataset: &str, as_json: bool, node: &NodeArgs) -> Result
     let target = Target::find(dataset, node).await?;
     let advice = target.client.advise(&target.dataset).await?;
     if as_json {
-        return super::print(&format!("{}\n", serde_json::to_string_pretty(&advice)?));
+        return super::print_raw(&format!("{}\n", serde_json::to_string_pretty(&advice)?));
     }
     super::print(&advice.to_string())
 }

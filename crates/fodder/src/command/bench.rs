@@ -10,7 +10,10 @@ mod sums;
 mod turns;
 
 use super::block_on;
-use crate::cli::{BenchCommand, BenchReadArgs, NodeArgs};
+use crate::{
+    cli::{BenchCommand, BenchReadArgs, NodeArgs},
+    output,
+};
 use anyhow::{Context, Result, bail};
 use checksum::Right;
 use files::Files;
@@ -31,7 +34,7 @@ fn read(args: &BenchReadArgs) -> Result<ExitCode> {
         warn_of_difference(&files, against);
     }
     let right = args.checksum.then(|| Right::find(&files, args)).transpose()?;
-    let shown = args.cached.then(|| Shown::by(&files).context("--cached asks the node of a mount")).transpose()?;
+    let shown = args.cached.then(|| Shown::by(&files).context("--cached needs a mount of Fodder")).transpose()?;
     let mut sides: Vec<_> = [Some(files), against].into_iter().flatten().map(|files| Side::new(files, args)).collect();
     let before = shown.as_ref().map(|shown| misses(shown, &args.node)).transpose()?;
     turns::take(&mut sides, args)?;
@@ -41,10 +44,13 @@ fn read(args: &BenchReadArgs) -> Result<ExitCode> {
     };
     let checked = right.map(|right| checksum::compare(&sides[0], &right, args)).transpose()?;
     let report = Report::new(&sides, args, missed, checked);
-    super::print(&if args.json { report.json()? } else { report.text() })?;
+    match args.json {
+        true => super::print_raw(&report.json()?)?,
+        false => super::print(&report.text())?,
+    };
     match missed {
-        Some(1) => bail!("1 read was not answered from the cache alone"),
-        Some(missed @ 2..) => bail!("{missed} reads were not answered from the cache alone"),
+        Some(1) => bail!("1 read was not answered from this node's cache"),
+        Some(missed @ 2..) => bail!("{missed} reads were not answered from this node's cache"),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
@@ -53,9 +59,9 @@ fn read(args: &BenchReadArgs) -> Result<ExitCode> {
 fn warn_of_difference(one: &Files, other: &Files) {
     if let Some(first) = one.first_difference(other) {
         let (one, other, first) = (one.root.display(), other.root.display(), first.display());
-        eprintln!(
-            "fodder: {one} and {other} have different files, {first} to begin with: the ratio compares different reads"
-        );
+        output::warn(format_args!(
+            "{one} and {other} have different files, the first of which is {first}: the ratio compares different reads"
+        ));
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::{
     cli::{ClusterCommand, NodeArgs},
-    join,
+    command::plural,
+    join, output,
 };
 use anyhow::Result;
 use fodder_api::v1;
@@ -20,13 +21,16 @@ pub(super) async fn run(command: &ClusterCommand) -> Result<ExitCode> {
 pub(super) async fn drain(node: &NodeArgs) -> Result<ExitCode> {
     let node = join::connect(node).await?;
     let done = node.drain().await?;
-    let (ranges, bytes) = (done.taken, human(done.taken_bytes));
-    println!("the node owns nothing now; the others have {ranges} ranges of what it holds, {bytes}");
+    let (ranges, bytes) = (plural(done.taken, "range"), human(done.taken_bytes));
+    super::print(&format!("the node owns nothing now; the other nodes have {ranges} ({bytes}) of what it holds\n"))?;
     if done.left > 0 {
         let members = node.members().await?;
         let takes = |member: &v1::MemberStatus| member.id != members.me && member.state == "serving";
         let why = if members.members.iter().any(takes) { "" } else { "no other node is there to take what it holds: " };
-        eprintln!("fodder: {why}{} ranges were not taken and will be fetched from the origin again", done.left);
+        let left = plural(done.left, "range");
+        output::error(format_args!(
+            "{why}{left} not taken; if this node is stopped, they are fetched from the origin again"
+        ));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
@@ -35,7 +39,7 @@ pub(super) async fn drain(node: &NodeArgs) -> Result<ExitCode> {
 async fn status(as_json: bool, node: &NodeArgs) -> Result<ExitCode> {
     let members = join::connect(node).await?.members().await?;
     match as_json {
-        true => super::print(&format!("{:#}\n", to_json(&members))),
+        true => super::print_raw(&format!("{:#}\n", to_json(&members))),
         false => super::print(&to_text(&members)?),
     }
 }
@@ -62,7 +66,7 @@ fn to_json(members: &v1::MembersReply) -> Value {
 
 fn to_text(members: &v1::MembersReply) -> Result<String> {
     if members.members.is_empty() {
-        return Ok("the node is in no cluster; start nodes with --join to share their caches\n".into());
+        return Ok("the node is not in a cluster; start nodes with --join to share their caches\n".into());
     }
     let mut rows =
         vec![["member", "address", "zone", "state", "share", "holds", "of", "hits", "answers in"].map(String::from)];

@@ -8,5 +8,5 @@ use std::process::ExitCode;
 pub(super) fn run(shell: clap_complete::Shell) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "fodder", &mut script);
-    super::print(&String::from_utf8_lossy(&script))
+    super::print_raw(&String::from_utf8_lossy(&script))
 }

@@ -3,7 +3,7 @@
 use crate::{
     cli::{ConfigCommand, LogArgs, NodeArgs, ServeArgs},
     config::Effective,
-    join,
+    join, output,
 };
 use anyhow::Result;
 use std::{path::Path, process::ExitCode};
@@ -19,10 +19,10 @@ pub(super) fn run(command: &ConfigCommand, log: &LogArgs) -> Result<ExitCode> {
 fn check(file: &Path) -> Result<ExitCode> {
     let effective = Effective::new(&ServeArgs { config: Some(file.into()), ..ServeArgs::default() })?;
     for note in &effective.notes {
-        eprintln!("note: {note}");
+        output::note(note);
     }
     super::print(&format!(
-        "{} is good: {}\n",
+        "{} is valid: {}\n",
         file.display(),
         super::plural(effective.config.datasets.len() as u64, "dataset")
     ))
@@ -35,9 +35,9 @@ fn show(args: &ServeArgs, log: &LogArgs) -> Result<ExitCode> {
         dataset.origin = fodder_core::origin::redacted(&dataset.origin);
     }
     for note in &notes {
-        eprintln!("note: {note}");
+        output::note(note);
     }
-    super::print(&serde_yaml_ng::to_string(&config)?)
+    super::print_raw(&serde_yaml_ng::to_string(&config)?)
 }
 
 async fn reload(cluster: bool, node: &NodeArgs) -> Result<ExitCode> {
@@ -46,7 +46,7 @@ async fn reload(cluster: bool, node: &NodeArgs) -> Result<ExitCode> {
     for node in &reply.nodes {
         if !node.error.is_empty() {
             super::print(&format!("{}: failed: {}\n", node.address, node.error))?;
-            eprintln!("fodder: {}: {}", node.address, node.error);
+            output::error(format_args!("node {}: {}", node.address, node.error));
             code = ExitCode::FAILURE;
             continue;
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     cli::{DatasetArgs, DatasetsCommand},
+    command::plural,
     command::status,
     config, join,
 };
@@ -16,7 +17,7 @@ pub(super) async fn run(command: DatasetsCommand) -> Result<ExitCode> {
             let datasets = join::connect(&node).await?.list_datasets().await?;
             if json {
                 let datasets: Vec<_> = datasets.iter().map(status::dataset_json).collect();
-                return super::print(&format!("{:#}\n", serde_json::Value::from(datasets)));
+                return super::print_raw(&format!("{:#}\n", serde_json::Value::from(datasets)));
             }
             super::print(&table(&datasets))
         }
@@ -24,7 +25,8 @@ pub(super) async fn run(command: DatasetsCommand) -> Result<ExitCode> {
             let config = from_args(dataset, quota)?;
             let added = join::connect(&node).await?.add_dataset(to_wire(&config)).await?;
             join::warn(&added.warning);
-            super::print(&format!("added {}: {} items, {}\n", config.name, added.items, size::human(added.total_bytes)))
+            let (items, size) = (plural(added.items, "item"), size::human(added.total_bytes));
+            super::print(&format!("added {}: {items}, {size}\n", config.name))
         }
         DatasetsCommand::Remove { name, node } => {
             join::connect(&node).await?.remove_dataset(&name).await?;

@@ -1,7 +1,7 @@
 //! `fodder evict`: drop what is cached.
 
 use super::target::Target;
-use crate::cli::NodeArgs;
+use crate::{cli::NodeArgs, command::plural, output};
 use anyhow::{Result, ensure};
 use fodder_api::v1::{EvictRemainder, EvictRequest};
 use fodder_core::size;
@@ -9,19 +9,22 @@ use std::process::ExitCode;
 
 pub(super) async fn run(dataset: &str, prefix: &str, this_node: bool, node: &NodeArgs) -> Result<ExitCode> {
     let target = Target::find(dataset, node).await?;
-    ensure!(prefix.is_empty() || !target.mounted, "--prefix is for a dataset: give the path in the mount instead");
+    ensure!(
+        prefix.is_empty() || !target.mounted,
+        "--prefix needs the name of a dataset: give the path in the mount instead"
+    );
     let prefix = if target.mounted { target.path } else { prefix.into() };
     let request = EvictRequest { dataset: target.dataset, prefix, this_node, exact: target.mounted };
     let report = target.client.evict_with(request).await?;
-    let mut text = format!("evicted {} pieces, {} freed\n", report.pieces, size::human(report.bytes));
+    let mut text = format!("evicted {}, {} freed\n", plural(report.pieces, "piece"), size::human(report.bytes));
     for node in report.nodes.iter().filter(|node| node.error.is_empty()) {
-        text += &format!("  {}: {} pieces, {}\n", node.address, node.pieces, size::human(node.bytes));
+        text += &format!("  {}: {}, {}\n", node.address, plural(node.pieces, "piece"), size::human(node.bytes));
     }
     text += &explain(&report.remainder.unwrap_or_default());
     super::print(&text)?;
     let failed: Vec<_> = report.nodes.iter().filter(|node| !node.error.is_empty()).collect();
     for node in &failed {
-        eprintln!("fodder: {} evicted nothing: {}", node.address, node.error);
+        output::error(format_args!("node {} evicted nothing: {}", node.address, node.error));
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -31,29 +34,29 @@ fn explain(left: &EvictRemainder) -> String {
     let mut text = String::new();
     if left.leased_files > 0 {
         text += &format!(
-            "not freed: {} in {} evicted files that a mount or a client has open; freed when they are closed\n",
+            "not freed: {} in {} that a mount or a client has open; freed when they are closed\n",
             size::human(left.leased_bytes),
-            left.leased_files
+            plural(left.leased_files, "evicted file")
         );
     }
     if left.staged_pieces > 0 {
         text += &format!(
-            "not freed: {} of memory, {} pieces staged for jobs; freed when the jobs have read them or end\n",
+            "not freed: {} of memory, {} staged for jobs; freed when the jobs have read them or end\n",
             size::human(left.staged_bytes),
-            left.staged_pieces
+            plural(left.staged_pieces, "piece")
         );
     }
     if left.fetching_pieces > 0 {
         text += &format!(
-            "not freed: {}, {} pieces that are being fetched now; evict again to drop them\n",
+            "not freed: {}, {} being fetched now; evict again to drop them\n",
             size::human(left.fetching_bytes),
-            left.fetching_pieces
+            plural(left.fetching_pieces, "piece")
         );
     }
     if !left.jobs.is_empty() {
         let (word, names) = (if left.jobs.len() == 1 { "job" } else { "jobs" }, left.jobs.join(", "));
         text += &format!(
-            "open {word}: {names}; with its next batch a job fetches its planned items again: close its loader to keep the space free\n"
+            "open {word}: {names}; a job fetches its planned items again when it takes its next batch: close its loader to keep the space free\n"
         );
     }
     text
@@ -76,6 +79,6 @@ mod tests {
             EvictRemainder { staged_pieces: 4, staged_bytes: 8192, fetching_pieces: 1, ..EvictRemainder::default() };
         let text = explain(&left);
         assert!(text.contains("8.0 KiB of memory, 4 pieces staged"), "{text}");
-        assert!(text.contains("1 pieces that are being fetched"), "{text}");
+        assert!(text.contains("1 piece being fetched"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::{
     cli::NodeArgs,
     join::{self, Wanted},
+    output,
 };
 use anyhow::{Context, Result, bail};
 use fodder_api::{Target, v1};
@@ -37,19 +38,17 @@ pub(super) async fn run(
     let to_terminal = out.is_terminal();
     while let Some((bytes, _)) = chunks.next().await? {
         if to_terminal && !is_text(&bytes) {
-            bail!("{item} is binary data, which a terminal cannot show: redirect it to a file (> FILE) or into a pipe");
+            bail!("{item} is binary data, which a terminal cannot show: redirect it to a file (> FILE) or a pipe");
         }
         match out.write_all(&bytes) {
             Ok(()) => {}
-            // Whoever reads has seen enough.
+            // The reader has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
             Err(error) => return Err(error).context("cannot write to stdout"),
         }
     }
-    match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    output::written(out.flush())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The bytes of an item, or of an object.

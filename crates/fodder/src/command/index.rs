@@ -1,7 +1,7 @@
 //! `fodder index`: look for new, changed and removed objects.
 
 use super::target::Target;
-use crate::{cli::NodeArgs, join};
+use crate::{cli::NodeArgs, command::plural, join};
 use anyhow::Result;
 use std::{fmt::Write, process::ExitCode};
 
@@ -23,14 +23,20 @@ pub(super) async fn run(dataset: Option<&str>, confirm_removals: bool, node: &No
             Ok(report) => report,
             // The other datasets are refreshed all the same.
             Err(error) => {
-                failures.push(format!("{name}: {error}"));
+                let names_it = error.to_string().contains(&format!("{name:?}"));
+                failures.push(if names_it { error.to_string() } else { format!("{name}: {error}") });
                 continue;
             }
         };
         writeln!(
             text,
-            "{name}: {} added, {} changed, {} removed, {} unchanged; {} items in snapshot {}",
-            report.added, report.changed, report.removed, report.unchanged, report.items, report.snapshot
+            "{name}: {} added, {} changed, {} removed, {} unchanged; {} in snapshot {}",
+            report.added,
+            report.changed,
+            report.removed,
+            report.unchanged,
+            plural(report.items, "item"),
+            report.snapshot
         )?;
     }
     let printed = super::print(&text)?;

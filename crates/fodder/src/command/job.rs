@@ -4,7 +4,7 @@ mod list;
 
 use crate::{
     cli::{IntroduceArgs, JobArgs, JobCommand, ModeArg, UnevenArg},
-    command::{jobs::audit_json, print},
+    command::{jobs::audit_json, print_raw},
     join,
 };
 use anyhow::{Context, Result, bail};
@@ -117,7 +117,11 @@ async fn find(args: &JobArgs) -> Result<Job> {
     }
     let names: Vec<_> = jobs.iter().map(|job| job.name.as_str()).collect();
     match names.is_empty() {
-        true => bail!("dataset {:?} has no job {:?}, nor any other: introduce it first", args.dataset, args.job),
+        true => bail!(
+            "dataset {:?} has no jobs, and so no job {:?}: introduce it with `fodder job introduce`",
+            args.dataset,
+            args.job
+        ),
         false => bail!("dataset {:?} has no job {:?}; it has: {}", args.dataset, args.job, names.join(", ")),
     }
 }
@@ -145,15 +149,15 @@ async fn next(job: &Job, request: v1::NextBatchRequest, out: Option<&Path>) -> R
             "bytes": data.len(),
         }));
         if let Some(out) = &mut out {
-            out.write_all(&data).context("cannot write the bytes")?;
+            out.write_all(&data).context("cannot write the items")?;
         }
     }
     if let Some(mut out) = out {
-        out.flush().context("cannot write the bytes")?;
+        out.flush().context("cannot write the items")?;
     }
     tell(&json!({ "snapshot": items.snapshot(), "items": given }))
 }
 
 fn tell(value: &Value) -> Result<ExitCode> {
-    print(&format!("{value}\n"))
+    print_raw(&format!("{value}\n"))
 }

@@ -11,7 +11,7 @@ pub(super) async fn run(dataset: Option<&str>, as_json: bool, node: &NodeArgs) -
     let jobs = join::connect(node).await?.list_jobs(dataset).await?;
     if as_json {
         let jobs: Vec<_> = jobs.iter().map(job_json).collect();
-        return super::print(&format!("{:#}\n", Value::from(jobs)));
+        return super::print_raw(&format!("{:#}\n", Value::from(jobs)));
     }
     super::print(&table(&jobs))
 }
@@ -19,7 +19,7 @@ pub(super) async fn run(dataset: Option<&str>, as_json: bool, node: &NodeArgs) -
 /// A job in one line of `fodder status`.
 pub(super) fn line(job: &v1::JobStatus) -> String {
     let (name, mode) = (&job.name, mode_text(job));
-    let Some(epoch) = job.epoch else { return format!("{name}  {mode}, has begun no epoch") };
+    let Some(epoch) = job.epoch else { return format!("{name}  {mode}, no epoch begun") };
     let (consumed, planned, rate) = (job.consumed, job.planned, job.rate);
     let last = job.last.as_ref().map_or(String::new(), |last| format!("; last epoch {}", audit_text(Some(last))));
     format!("{name}  {mode}, epoch {epoch}: {consumed} of {planned} items, {rate:.0} a second{last}")
@@ -147,7 +147,7 @@ mod tests {
         let expected = "resnet  reorder 100, epoch 3: 250 of 1000 items, 812 a second; last epoch exactly once";
         assert_eq!(line(&job()), expected);
         let fresh = v1::JobStatus { epoch: None, ..job() };
-        assert_eq!(line(&fresh), "resnet  reorder 100, has begun no epoch");
+        assert_eq!(line(&fresh), "resnet  reorder 100, no epoch begun");
     }
 
     #[test]

@@ -21,5 +21,5 @@ pub(super) async fn run(args: JoinArgs) -> Result<ExitCode> {
     };
     let (client, name) = join::open(&dataset.origin, &node, &wanted).await?;
     let line = serde_json::json!({ "address": client.address().to_string(), "dataset": name });
-    super::print(&format!("{line}\n"))
+    super::print_raw(&format!("{line}\n"))
 }

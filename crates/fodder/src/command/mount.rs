@@ -36,9 +36,12 @@ const TIDYING: Duration = Duration::from_secs(1);
 
 /// Unmounts.
 pub(super) fn unmount(args: &UnmountArgs) -> Result<ExitCode> {
-    let gone = if args.lazy { point::detach_all(&args.dir)? } else { point::unmount(&args.dir)? };
+    let dir = std::path::absolute(&args.dir)?;
+    // What this process itself would keep in use: the current directory, if that is in the mount.
+    let _ = std::env::set_current_dir("/");
+    let gone = if args.lazy { point::detach_all(&dir)? } else { point::unmount(&dir)? };
     // The directories of several datasets are made when they are mounted, and removed by the same process.
-    let dir = fs::canonicalize(&args.dir).unwrap_or_else(|_| args.dir.clone());
+    let dir = fs::canonicalize(&dir).unwrap_or(dir);
     let made: Vec<_> = gone.iter().map(|mount| &mount.point).filter(|point| **point != dir).collect();
     let deadline = Instant::now() + TIDYING;
     while made.iter().any(|dir| dir.exists()) && Instant::now() < deadline {
@@ -70,12 +73,12 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
 /// Mounts, and unmounts when it is told to: from its first moment on, since listing an origin may take long.
 async fn stay(args: &MountArgs) -> Result<ExitCode> {
     let mut signals = Signals::with_hang_up()?;
-    let mut tie = Tie::new(args.starter).context("the pipe of whoever started the mount cannot be read")?;
+    let mut tie = Tie::new(args.starter).context("cannot read from the process that started the mount")?;
     let mut mounted = Mounted::default();
     let mounting = tokio::select! {
         outcome = mounted.add_all(args) => outcome.map(|()| None)?,
-        () = signals.first() => Some("told to end before everything is mounted"),
-        () = tie.gone() => Some("whoever asked for the mount is gone before everything is mounted"),
+        () = signals.first() => Some("a signal came before everything was mounted"),
+        () = tie.gone() => Some("the command that started the mount ended before everything was mounted"),
     };
     let why = match mounting {
         Some(why) => why,
@@ -85,10 +88,10 @@ async fn stay(args: &MountArgs) -> Result<ExitCode> {
             }
             let heard = mounted.announce(args);
             tokio::select! {
-                () = signals.first() => "told to end",
+                () = signals.first() => "a signal came",
                 () = mounted.ended() => "the file system was unmounted",
-                () = tie.gone(), if args.starter == Some(Starter::Stays) => "the node is gone",
-                () = async {}, if args.starter.is_some() && heard.is_err() => "whoever asked for the mount is gone",
+                () = tie.gone(), if args.starter == Some(Starter::Stays) => "the node has ended",
+                () = async {}, if args.starter.is_some() && heard.is_err() => "the command that started the mount has ended",
             }
         }
     };
@@ -156,12 +159,16 @@ impl Mounted {
 
     /// The directory of one of several datasets.
     fn directory(&mut self, parent: &Path, dataset: &str) -> Result<PathBuf> {
-        ensure!(parent.is_dir(), "{} does not exist or is no directory: make it with `mkdir -p {0}`", parent.display());
+        ensure!(
+            parent.is_dir(),
+            "{} does not exist or is not a directory: create it with `mkdir -p {0}`",
+            parent.display()
+        );
         let dir = parent.join(dataset);
         match fs::create_dir(&dir) {
             Ok(()) => self.made.push(dir.clone()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot make {}", dir.display())),
+            Err(error) => return Err(error).with_context(|| format!("cannot create {}", dir.display())),
         }
         Ok(dir)
     }
@@ -198,18 +205,18 @@ async fn open(source: &str, args: &MountArgs) -> Result<Opened> {
     let addresses = status.addresses.take().unwrap_or_default();
     ensure!(
         !addresses.socket.is_empty() && Path::new(&addresses.socket).exists(),
-        "the node at {} has no Unix socket on this host, and a mount needs one: start a node here with `fodder serve`",
+        "the node at {} has no Unix socket on this machine, which a mount needs: start a node here with `fodder serve`",
         client.address()
     );
     let datasets = client.list_datasets().await?;
     let names: Vec<_> = datasets.iter().filter_map(|status| status.config.as_ref()).map(|c| c.name.as_str()).collect();
     ensure!(
         names.contains(&dataset.as_str()),
-        "the node has no dataset {dataset:?}; it has: {}. An origin is written as a URI, or as a path that begins with / or ./",
+        "there is no dataset {dataset:?}; this node has: {} (an origin is written as a URI, or as a path that begins with / or ./)",
         names.join(", ")
     );
     if datasets.iter().any(|status| status.objects == 0 && status.config.as_ref().is_some_and(|c| c.name == dataset)) {
-        let empty = format!("{dataset} has no files: see whether its origin is spelled as it should be");
+        let empty = format!("dataset {dataset} has no files: check the spelling of its origin");
         tracing::warn!("{empty}");
         print_line(&format!("empty {empty}"));
     }
@@ -268,7 +275,7 @@ fn revive(source: &str, args: &MountArgs) -> fodder_fuse::Revive {
             return;
         }
         if let Err(error) = block_on(join::open(&source, &node, &wanted)) {
-            tracing::warn!("the node cannot be started again: {error:#}");
+            tracing::warn!("cannot start the node again: {error:#}");
         }
     })
 }

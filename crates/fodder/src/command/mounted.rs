@@ -68,10 +68,10 @@ impl Inside {
         let (path, dataset, point) = (&self.path, &self.dataset, self.point.display());
         match fs::symlink_metadata(&self.full) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                bail!("there is nothing at {path:?} in dataset {dataset:?}, which is mounted on {point}")
+                bail!("there is no {path:?} in dataset {dataset:?}, which is mounted on {point}")
             }
             Err(error) if is_dead(error.raw_os_error()) => Err(self.ended()),
-            Err(error) => Err(error).with_context(|| format!("cannot look at {}", self.full.display())),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", self.full.display())),
             Ok(_) => Ok(()),
         }
     }

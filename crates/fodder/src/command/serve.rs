@@ -59,7 +59,7 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     let engine = match opened {
         Ok(engine) => engine,
         Err(fodder_core::Error::Conflict(message)) => {
-            eprintln!("fodder: {}", held(&config, args, &message));
+            crate::output::error(held(&config, args, &message));
             return Ok(ExitCode::from(EXIT_HELD));
         }
         Err(error) => return Err(error.into()),
@@ -76,7 +76,7 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     engine.expect(config.datasets.iter().chain(remembered.datasets()).map(|dataset| dataset.name.clone()));
     // Also of a node that joins nobody: whoever names a token or certificates does not want other machines to be answered.
     let trust = config.cluster.trust()?;
-    let node = Node::start_secure(config.node.clone(), engine.clone(), trust.clone()).await.context("cannot listen")?;
+    let node = Node::start_secure(config.node.clone(), engine.clone(), trust.clone()).await?;
     announce(&engine, &node);
     follow_certificates(&trust)?;
     join_cluster(&config, &engine, &node, trust).await?;
@@ -107,9 +107,9 @@ async fn serve(config: Config, auto_bytes: Option<u64>, args: &ServeArgs) -> Res
     engine.watch(move |datasets| kept.lock().expect("nobody panics over it").keep(datasets)).await?;
     node.info().state.reload_by(reload::by(args, config, Arc::clone(&engine), memory));
     tokio::select! {
-        () = signals.first() => tracing::info!("draining; a second signal ends at once"),
+        () = signals.first() => tracing::info!("draining; a second signal ends the node at once"),
         () = idle(|| clients(&node), || !engine.datasets().is_empty(), args.until_idle) => {
-            tracing::info!("no client left, ending");
+            tracing::info!("no client is connected any more: ending");
         }
         () = watch(&mut mounting) => {}
     }
@@ -128,7 +128,7 @@ fn follow_certificates(trust: &Trust) -> Result<()> {
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
             if let Err(error) = tls.reload() {
-                tracing::warn!(%error, "the certificates that are in use stay in use");
+                tracing::warn!(%error, "the new certificates cannot be used; the old ones stay in use");
             }
         }
     });
@@ -138,10 +138,12 @@ fn follow_certificates(trust: &Trust) -> Result<()> {
 /// Joins the cluster, if the node is to be in one, and shares what is cached with it.
 async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust: Trust) -> Result<()> {
     if config.cluster.is_in_vain() {
-        tracing::warn!("the node is alone, whatever is set about its cluster: give --join HOSTS to find others");
+        tracing::warn!(
+            "the settings of the cluster have no effect, because the node joins no other node: give --join HOSTS"
+        );
     }
     if config.cluster.gossips_in_vain() {
-        tracing::warn!("nobody hears of the address to gossip at: give --membership gossip to gossip there");
+        tracing::warn!("the gossip address has no effect: give --membership gossip to use it");
     }
     if !config.cluster.is_in_use() {
         return Ok(());
@@ -170,7 +172,7 @@ async fn join_cluster(config: &Config, engine: &Arc<Engine>, node: &Node, trust:
 /// Mounts the node's datasets, if that is wanted.
 async fn mount(engine: &Engine, node: &Node, dir: Option<&Path>) -> Result<Option<Mounting>> {
     let Some(dir) = dir else { return Ok(None) };
-    let socket = node.addresses().socket.as_ref().context("a mount needs the node's Unix socket")?;
+    let socket = node.addresses().socket.as_ref().context("--mount needs the Unix socket of the node")?;
     let datasets: Vec<_> = engine.datasets().iter().map(|dataset| dataset.config().name.clone()).collect();
     Mounting::start(dir, &datasets, socket).await.map(Some)
 }
@@ -195,7 +197,7 @@ async fn end(node: Node, engine: &Arc<Engine>, mut signals: Signals, ending: End
     tokio::select! {
         left = drain => Ok(ending.code(&left)),
         () = signals.first() => {
-            tracing::warn!("ended by a second signal before everything was drained");
+            tracing::warn!("ended by a second signal before draining was complete");
             std::process::exit(130);
         }
     }
@@ -220,7 +222,7 @@ async fn add_datasets(engine: &Arc<Engine>, named: &[DatasetConfig], remembered:
     }
     for dataset in remembered.datasets().iter().filter(is_named) {
         if let Err(error) = engine.add_dataset(dataset.clone()).await {
-            tracing::warn!(dataset = dataset.name, "a dataset that was added earlier cannot be served now: {error}");
+            tracing::warn!(dataset = dataset.name, "cannot serve a dataset that was added earlier: {error}");
         }
     }
     Ok(())
@@ -261,7 +263,7 @@ fn announce(engine: &Engine, node: &Node) {
     };
     let text = serde_json::to_string(&note).expect("a note is plain data");
     if let Err(error) = engine.announce(&text) {
-        tracing::warn!("the addresses could not be noted in the cache directory: {error}");
+        tracing::warn!("cannot write the addresses to the cache directory: {error}");
     }
 }
 
@@ -272,7 +274,7 @@ fn held(config: &Config, args: &ServeArgs, message: &str) -> String {
     let socket = note.socket.unwrap_or_else(|| dir.join("fodder.sock"));
     let socket = socket.display();
     let pid = note.pid;
-    let mut text = format!("the cache directory {} is held by the node with pid {pid} on {socket}", dir.display());
+    let mut text = format!("the cache directory {} is in use by the node with pid {pid} on {socket}", dir.display());
     match &args.origin {
         Some(origin) => {
             let origin = fodder_core::origin::redacted(origin);

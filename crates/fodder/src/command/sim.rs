@@ -23,7 +23,7 @@ pub(super) fn run(args: &SimArgs) -> Result<ExitCode> {
         picture.write(&chart::chart(&subject.title, &outcomes))?;
     }
     if args.json {
-        return super::print(&format!("{:#}\n", to_json(&outcomes)));
+        return super::print_raw(&format!("{:#}\n", to_json(&outcomes)));
     }
     let note = subject.note.map(|note| format!("\n{note}\n")).unwrap_or_default();
     super::print(&(table::table(&subject.title, &outcomes) + &note))
@@ -77,7 +77,7 @@ impl<'a> Picture<'a> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(Self::Svg(path)),
             Some(extension) if extension.eq_ignore_ascii_case("png") => Ok(Self::Png(path)),
-            _ => bail!("{} should end in .svg or .png, which says how to draw", path.display()),
+            _ => bail!("the name of the file {} must end in .svg or .png", path.display()),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use crate::{
     cli::NodeArgs,
-    command::{jobs, target::Target},
+    command::{jobs, plural, target::Target},
     join,
+    output::escaped_name,
 };
 use anyhow::{Result, bail};
 use fodder_api::v1;
@@ -19,17 +20,23 @@ pub(super) async fn run(named: Option<&str>, as_json: bool, node: &NodeArgs) -> 
     let Some(named) = named else {
         let client = join::connect(node).await?;
         let (status, jobs) = (client.status().await?, client.list_jobs(None).await?);
-        return super::print(&shown(&status, &jobs, None, as_json)?);
+        return print(&shown(&status, &jobs, None, as_json)?, as_json);
     };
     let target = Target::find(named, node).await?;
     let mut status = target.client.status().await?;
     status.datasets.retain(|dataset| dataset.config.as_ref().is_some_and(|config| config.name == target.dataset));
     if status.datasets.is_empty() {
-        bail!("the node at {} has no dataset {:?}", target.client.address(), target.dataset);
+        // The node says it as it does to every command, with what it has.
+        target.client.list_jobs(Some(&target.dataset)).await?;
+        bail!("there is no dataset {:?}", target.dataset);
     }
     let jobs = target.client.list_jobs(Some(&target.dataset)).await?;
     let below = if target.path.is_empty() { None } else { Some(Below::measure(&target).await?) };
-    super::print(&shown(&status, &jobs, below.as_ref(), as_json)?)
+    print(&shown(&status, &jobs, below.as_ref(), as_json)?, as_json)
+}
+
+fn print(text: &str, as_json: bool) -> Result<ExitCode> {
+    if as_json { super::print_raw(text) } else { super::print(text) }
 }
 
 fn shown(status: &v1::StatusReply, jobs: &[v1::JobStatus], below: Option<&Below>, as_json: bool) -> Result<String> {
@@ -215,9 +222,9 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     writeln!(text, "{}  {}", config.name, config.origin)?;
     writeln!(
         text,
-        "  {} items in {} objects, {}; layout {}, policy {}",
-        dataset.items,
-        dataset.objects,
+        "  {} in {}, {}; layout {}, policy {}",
+        plural(dataset.items, "item"),
+        plural(dataset.objects.into(), "object"),
         human(dataset.total_bytes),
         config.layout,
         config.policy
@@ -226,7 +233,7 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
         writeln!(text, "  warning {}", dataset.warning)?;
     }
     for problem in &dataset.problems {
-        writeln!(text, "  problem {problem}")?;
+        writeln!(text, "  problem {}", escaped_name(problem))?;
     }
     if !dataset.explanation.is_empty() {
         writeln!(text, "  auto    {}", dataset.explanation)?;
@@ -252,13 +259,14 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     )?;
     if stats.prefetched + stats.substituted + stats.fetched_ahead > 0 {
         let (fetched, prefetched, substituted) = (stats.fetched_ahead, stats.prefetched, stats.substituted);
-        writeln!(text, "  ahead   {fetched} items fetched, {prefetched} reads of them; {substituted} substituted")?;
+        let (fetched, reads) = (plural(fetched, "item"), plural(prefetched, "read"));
+        writeln!(text, "  ahead   {fetched} fetched for jobs, {reads} of them; {substituted} substituted")?;
     }
     if stats.readahead_bytes > 0 {
         let [fetched, used, wasted] = [stats.readahead_bytes, stats.readahead_used_bytes, stats.readahead_wasted_bytes];
         writeln!(
             text,
-            "  guessed {} fetched ahead: {} used ({:.1} %), {} wasted",
+            "  ahead   {} fetched for readers without a job: {} used ({:.1} %), {} unused",
             human(fetched),
             human(used),
             percent(used, fetched),
@@ -267,20 +275,20 @@ fn dataset_text(text: &mut String, dataset: &v1::DatasetStatus) -> Result<()> {
     }
     writeln!(
         text,
-        "  bytes   {} served, {} from the origin in {} requests",
+        "  bytes   {} served, {} from the origin in {}",
         human(stats.bytes_served),
         human(stats.bytes_from_origin),
-        stats.origin_requests
+        plural(stats.origin_requests, "request")
     )?;
     if stats.bytes_from_peers + stats.bytes_to_peers > 0 {
         let (from, to) = (human(stats.bytes_from_peers), human(stats.bytes_to_peers));
-        writeln!(text, "  peers   {} reads, {from} from other nodes, {to} to them", stats.peer)?;
+        writeln!(text, "  peers   {}, {from} from other nodes, {to} to them", plural(stats.peer, "read"))?;
     }
     if stats.corrupt_pieces > 0 {
         writeln!(
             text,
-            "  corrupt {} pieces did not match their checksum and were fetched again",
-            stats.corrupt_pieces
+            "  corrupt {} did not match the checksum and were fetched again",
+            plural(stats.corrupt_pieces, "piece")
         )?;
     }
     Ok(())

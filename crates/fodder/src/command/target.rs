@@ -24,7 +24,7 @@ impl Target {
             return Ok(target);
         }
         if config::is_origin(named) {
-            bail!("{named} is in no mount of a dataset: name a dataset, or a path in a mount{}", mounts()?);
+            bail!("{named} is not in a mount of Fodder: name a dataset, or a path in a mount{}", mounts()?);
         }
         Ok(Self { client: join::connect(node).await?, dataset: named.into(), path: String::new(), mounted: false })
     }
@@ -49,7 +49,11 @@ impl Target {
 /// The mounts of this machine, for a message.
 fn mounts() -> Result<String> {
     let ours: Vec<_> = point::mounts()?.into_iter().filter(point::Entry::is_ours).collect();
-    let mut text = String::from(if ours.is_empty() { "; nothing is mounted here" } else { ". Mounted here:" });
+    let mut text = String::from(if ours.is_empty() {
+        "; no dataset is mounted on this machine"
+    } else {
+        ". Mounted on this machine:"
+    });
     for mount in ours {
         write!(text, "\n  {} ({})", mount.point.display(), mount.dataset().unwrap_or_default())?;
     }

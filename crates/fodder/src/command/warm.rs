@@ -12,8 +12,8 @@ use list::List;
 use show::{End, View};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, process::ExitCode, time::Duration};
 
-/// The status when something is missing.
-const EXIT_MISSING: u8 = 2;
+/// The exit status when something is missing: neither that of an error nor that of a wrong command line.
+const EXIT_MISSING: u8 = 3;
 
 /// How long a node may take for its last word when a signal came. It speaks about twice a second.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ fn hinted(error: anyhow::Error, target: &str) -> anyhow::Error {
     let is_unknown = matches!(error.downcast_ref(), None | Some(fodder_api::Error::NotFound(_)));
     let is_here = || Path::new(OsStr::from_bytes(&spelling::name(target))).exists();
     if is_unknown && !config::is_origin(target) && is_here() {
-        return anyhow!("{error:#}\nfor the directory or file of that name here, write ./{target}");
+        return anyhow!("{error:#}\nfor the file or directory of that name in the current directory, write ./{target}");
     }
     error
 }

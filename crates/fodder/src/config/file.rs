@@ -32,7 +32,7 @@ impl Problem {
 pub fn parse(text: &str) -> Result<(Config, Vec<String>), Problem> {
     let value: Value = serde_yaml_ng::from_str(text).map_err(|error| {
         let Problem { line, message } = explain(&error, text);
-        Problem { line, message: format!("this is not YAML: {message}") }
+        Problem { line, message: format!("not valid YAML: {message}") }
     })?;
     match &value {
         // An empty file, or one of comments only, is a file that changes nothing.
@@ -58,15 +58,15 @@ pub(super) fn explain(error: &serde_yaml_ng::Error, text: &str) -> Problem {
     let (place, what) = split_place(message);
     let named = |key: &str| format!("`{place}{}{key}`", if place.is_empty() { "" } else { "." });
     if let Some((key, known)) = unknown(what, "unknown field ") {
-        let message = format!("there is no setting {}{}", named(key), suggestion(key, &known));
+        let message = format!("unknown setting {}{}", named(key), suggestion(key, &known));
         return Problem { line: line_of_key(text, key, line), message };
     }
     if let Some((value, known)) = unknown(what, "unknown variant ") {
-        let message = format!("{value:?} is no {place}{}", suggestion(value, &known));
+        let message = format!("{place}: unknown value {value:?}{}", suggestion(value, &known));
         return Problem { line, message };
     }
     if let Some(key) = what.strip_prefix("missing field ") {
-        return Problem { line, message: format!("{} is missing", named(key.trim_matches('`'))) };
+        return Problem { line, message: format!("the setting {} is missing", named(key.trim_matches('`'))) };
     }
     let reworded = reword_types(what);
     let message = if place.is_empty() { reworded } else { format!("{place}: {reworded}") };
@@ -98,7 +98,7 @@ pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
         .max_by(|(a, _), (b, _)| a.total_cmp(b));
     match near {
         Some((_, candidate)) => format!("; did you mean `{candidate}`?"),
-        None => format!("; there are {}", known.join(", ")),
+        None => format!("; known are {}", known.join(", ")),
     }
 }
 
@@ -121,7 +121,10 @@ fn reword_types(what: &str) -> String {
         .or(what.strip_prefix("invalid value: "))
         .and_then(|w| w.split_once(", expected "))
     else {
-        return what.to_owned();
+        return match what {
+            "invalid socket address syntax" => "not an address: write IP:PORT, such as 127.0.0.1:18283".into(),
+            other => other.to_owned(),
+        };
     };
     let expected = match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",

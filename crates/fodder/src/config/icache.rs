@@ -84,7 +84,7 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
 
     if let Some(node) = file.node.filter(|node| !node.is_empty()) {
         let host = host(&node).ok_or_else(|| {
-            problem("node", format!("node: {node:?} is no address of a machine: write an IP address such as 127.0.0.1"))
+            problem("node", format!("node: {node:?} is not an IP address: write one such as 127.0.0.1"))
         })?;
         config.node.rest.set_ip(host);
         config.node.grpc.set_ip(host);
@@ -113,14 +113,14 @@ pub(super) fn translate(text: &str, mapping: &Mapping) -> Result<(Config, Vec<St
     let quota = match file.cache_ratio {
         Some(ratio) if ratio > 0.0 && ratio <= 1.0 => Some(Quota::Share(ratio)),
         Some(ratio) => {
-            return Err(problem("cache_ratio", format!("cache_ratio: {ratio} is not above 0 and at most 1")));
+            return Err(problem("cache_ratio", format!("cache_ratio: must be above 0 and at most 1, not {ratio}")));
         }
         None => None,
     };
     let policy = match file.cache_type.as_deref() {
         Some(kind) => policy(kind).ok_or_else(|| {
             let known = ["lru", "lfu", "isa", "quiver", "semantic", "coordl"];
-            problem("cache_type", format!("cache_type: {kind:?} is not known{}", file::suggestion(kind, &known)))
+            problem("cache_type", format!("cache_type: unknown value {kind:?}{}", file::suggestion(kind, &known)))
         })?,
         None => Policy::default(),
     };

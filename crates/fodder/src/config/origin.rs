@@ -18,7 +18,7 @@ pub fn resolve_origin(text: &str) -> Result<String> {
     if let Some(wrapped) = text.strip_prefix("throttled:") {
         let Some((options, inner)) = wrapped.split_once(':') else {
             bail!(
-                "{text:?} names no origin: write throttled:OPTIONS:ORIGIN, such as throttled:latency=20ms:s3://bucket/x"
+                "{text:?} has no origin: write throttled:OPTIONS:ORIGIN, such as throttled:latency=20ms:s3://bucket/x"
             );
         };
         return Ok(format!("throttled:{options}:{}", resolve_origin(inner)?));
@@ -33,7 +33,7 @@ pub fn resolve_origin(text: &str) -> Result<String> {
             Ok(std::fs::canonicalize(&path).unwrap_or(path).to_string_lossy().into_owned())
         }
         Some(path) => Ok(path.into()),
-        None => bail!("{text:?} is not UTF-8: Fodder serves paths that are"),
+        None => bail!("{text:?} is not UTF-8: give an origin whose path is UTF-8"),
     }
 }
 

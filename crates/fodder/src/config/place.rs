@@ -24,7 +24,7 @@ pub fn default_cache_dir() -> Result<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/cache/fodder".into());
     }
-    let home = set("HOME").context("HOME is not set: say where the cache should live with --cache-dir")?;
+    let home = set("HOME").context("HOME is not set: choose a cache directory with --cache-dir")?;
     Ok(home.join(".cache/fodder"))
 }
 
@@ -32,7 +32,8 @@ pub fn default_cache_dir() -> Result<PathBuf> {
 pub fn expand_home(path: &Path) -> Result<PathBuf> {
     match path.strip_prefix("~") {
         Ok(rest) => {
-            let home = env::var_os("HOME").context("HOME is not set, so `~` in a path means nothing: write it out")?;
+            let home =
+                env::var_os("HOME").context("HOME is not set, so `~` cannot be resolved: write the path in full")?;
             Ok(PathBuf::from(home).join(rest))
         }
         Err(_) => Ok(path.into()),
@@ -59,6 +60,6 @@ pub fn remember_auto_size(cache_dir: &Path, bytes: u64) {
 /// Free bytes on the file system that holds `path`, or will.
 fn free_bytes(path: &Path) -> Result<u64> {
     let existing = path.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
-    let stat = rustix::fs::statvfs(existing).with_context(|| format!("cannot look at {}", existing.display()))?;
+    let stat = rustix::fs::statvfs(existing).with_context(|| format!("cannot read {}", existing.display()))?;
     Ok(stat.f_bavail * stat.f_frsize)
 }

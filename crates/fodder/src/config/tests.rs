@@ -89,13 +89,13 @@ fn a_misspelt_key_gives_its_line_and_a_suggestion() {
     let text = "engine:\n  cache_dri: /x\nlog:\n  level: info\n";
     let shown = problem(text);
     assert!(shown.starts_with("fodder.yaml:2: "), "{shown}");
-    assert!(shown.contains("there is no setting `engine.cache_dri`; did you mean `cache_dir`?"), "{shown}");
+    assert!(shown.contains("unknown setting `engine.cache_dri`; did you mean `cache_dir`?"), "{shown}");
     let text = "datasets:\n  - name: a\n    origin: /x\n  - name: b\n    origin: /x\n    polcy: lru\n";
     let shown = problem(text);
     assert!(shown.starts_with("fodder.yaml:6: "), "{shown}");
     assert!(shown.contains("`datasets[1].polcy`; did you mean `policy`?"), "{shown}");
     let shown = problem("zebra: 1\n");
-    assert!(shown.contains("there are cache_size, engine, node, cluster, datasets, log"), "{shown}");
+    assert!(shown.contains("known are cache_size, engine, node, cluster, datasets, log"), "{shown}");
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn a_wrong_value_says_what_is_expected() {
         ("engine:\n  slow_read: 5\n", "a duration such as 30s or 5m"),
         ("engine:\n  slow_read: soon\n", "is not a duration such as 30s or 5m"),
         ("cache_size: 120%\n", "at most 100%"),
-        ("datasets:\n  - name: x\n", "`datasets[0].origin` is missing"),
+        ("datasets:\n  - name: x\n", "the setting `datasets[0].origin` is missing"),
         ("datasets: /data\n", "expected a list"),
         ("engine: /data\n", "expected settings below it"),
         ("node:\n  rest: 18283\n", "node.rest: "),
-        ("log:\n  format: xml\n", "\"xml\" is no log.format"),
+        ("log:\n  format: xml\n", "log.format: unknown value \"xml\""),
         ("datasets:\n  - {name: x, origin: /x, policy: lur}\n", "lru"),
         ("datasets:\n  - {name: x, origin: /x, layout: folders}\n", "choose one of files"),
         ("engine:\n  tiers:\n    - {path: /x, medium: FLOPPY, quota: 1GiB}\n", "MEM"),
@@ -181,7 +181,7 @@ fn contradictions_are_refused_with_what_to_do() {
         args.tiers = vec![tier("/a:SSD:1GiB")];
         args.cache_size = Some(Quota::Bytes(1 << 30));
     });
-    assert!(both.contains("leave cache_size (--cache-size) out"), "{both}");
+    assert!(both.contains("leave out cache_size (--cache-size)"), "{both}");
     let overlap = with(&|args| args.tiers = vec![tier("/a:SSD:1GiB"), tier("/a/b:HDD:1GiB")]);
     assert!(overlap.contains("overlap"), "{overlap}");
     let small = with(&|args| args.cache_size = Some(Quota::Bytes(1)));
@@ -278,11 +278,11 @@ fn mistakes_in_icaches_file_are_told_like_those_in_ours() {
     for (text, expected) in [
         (
             "rpcport: 18284\ncache_ration: 0.2\n",
-            "fodder.yaml:2: there is no setting `cache_ration`; did you mean `cache_ratio`?",
+            "fodder.yaml:2: unknown setting `cache_ration`; did you mean `cache_ratio`?",
         ),
-        ("rpcport: 18284\ncache_ratio: 20\n", "fodder.yaml:2: cache_ratio: 20 is not above 0 and at most 1"),
+        ("rpcport: 18284\ncache_ratio: 20\n", "fodder.yaml:2: cache_ratio: must be above 0 and at most 1, not 20"),
         ("rpcport: 18284\ncache_type: cordl\n", "did you mean `coordl`?"),
-        ("rpcport: 18284\nnode: \"not an address\"\n", "write an IP address"),
+        ("rpcport: 18284\nnode: \"not an address\"\n", "is not an IP address"),
         ("rpcport: 99999\n", "rpcport: "),
     ] {
         let shown = problem(text);

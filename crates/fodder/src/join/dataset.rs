@@ -67,7 +67,7 @@ impl Wanted {
             return String::new();
         }
         format!(
-            "the node has dataset {:?} already, and these settings have no effect on it: {}; remove it first \
+            "the node already has dataset {:?}, and these settings have no effect on it: {}; remove it first \
              (fodder datasets remove {}), or use another name",
             config.name,
             ignored.join(", "),
@@ -143,7 +143,9 @@ pub async fn open(dataset: &str, node: &NodeArgs, wanted: &Wanted) -> Result<(Cl
             Err(error) => return Err(error.into()),
         }
     }
-    bail!("the node has other datasets under every name for {shown}: add it yourself with `fodder datasets add --name`")
+    bail!(
+        "the node has other datasets under every name for {shown}: add it with `fodder datasets add {shown} --name NAME`"
+    )
 }
 
 /// That a node which runs already has another size than the one that is wanted. Empty: it has that size.
@@ -155,8 +157,8 @@ async fn size_ignored(client: &Client, node: &NodeArgs) -> Result<String> {
     }
     let (has, wanted) = (size::human(has), size::human(wanted));
     Ok(format!(
-        "the cache size {wanted} has no effect: the node of this cache directory runs already with {has}; stop it first, or use \
-         another cache directory"
+        "the cache size {wanted} has no effect: the node of this cache directory is already running with {has}; stop it first, \
+         or use another cache directory"
     ))
 }
 
@@ -171,9 +173,9 @@ fn name_of(dataset: v1::DatasetStatus) -> String {
     dataset.config.map(|config| config.name).unwrap_or_default()
 }
 
-/// Prints a warning, unless it is empty. The Python package shows lines that begin so as warnings.
+/// Prints a warning, unless it is empty.
 pub fn warn(warning: &str) {
     if !warning.is_empty() {
-        eprintln!("warning: {warning}");
+        crate::output::warn(warning);
     }
 }

@@ -44,7 +44,7 @@ pub async fn join_or_start(args: &NodeArgs) -> Result<Client> {
         if Instant::now() > deadline {
             let pid = Note::read(&dir).map_or(String::new(), |note| format!(" (process {})", note.pid));
             bail!(
-                "the node of {}{pid} gave no answer for {PATIENCE:?}; see {}",
+                "the node of {}{pid} has not answered within {PATIENCE:?}; see its log, {}",
                 dir.display(),
                 log_path(&dir).display()
             );
@@ -64,8 +64,8 @@ impl Started {
     fn new(dir: &Path, args: &NodeArgs) -> Result<Self> {
         create_cache_dir(dir)?;
         let complaint = rustix::fs::memfd_create("fodder-start", rustix::fs::MemfdFlags::CLOEXEC);
-        let complaint = File::from(complaint.context("no memory for what a node says")?);
-        let program = std::env::current_exe().context("cannot find this program, to start a node with it")?;
+        let complaint = File::from(complaint.context("no memory for the messages of a node")?);
+        let program = std::env::current_exe().context("cannot find the program fodder, to start a node")?;
         let child = Command::new(program)
             .args(["serve", "--until-idle", "--rest", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cache-dir"])
             .arg(dir)
@@ -91,7 +91,7 @@ impl Started {
                 let mut said = String::new();
                 // Whoever wrote it left it at its end.
                 let _ = self.complaint.rewind().and_then(|()| self.complaint.read_to_string(&mut said));
-                bail!("cannot start a node: {}", said.trim().trim_start_matches("fodder: "))
+                bail!("cannot start a node: {}", said.trim().trim_start_matches("error: "))
             }
         }
     }

@@ -79,7 +79,7 @@ fn bytes_that_differ_are_named() {
     assert!(said.contains("127000 bytes") && said.contains("has 5"), "{said}");
     let said = bench(one.dir.path(), &["--checksum"]).bad();
     assert!(
-        said.contains("--against") && said.contains("--origin") && said.contains("is no mount of Fodder"),
+        said.contains("--against") && said.contains("--origin") && said.contains("is not in a mount of Fodder"),
         "{said}"
     );
 }
@@ -116,7 +116,7 @@ fn what_a_mount_gives_is_compared_with_its_origin() {
 fn a_miss_at_the_node_fails_a_bench_of_what_is_cached() {
     let data = Data::new();
     let said = bench(data.dir.path(), &["--cached"]).bad();
-    assert!(said.contains("--cached") && said.contains("is no mount of Fodder"), "{said}");
+    assert!(said.contains("--cached") && said.contains("is not in a mount of Fodder"), "{said}");
     if !can_mount() {
         return;
     }
@@ -127,7 +127,7 @@ fn a_miss_at_the_node_fails_a_bench_of_what_is_cached() {
     let measure = |addr: &str| bench(&place.mnt(), &["--small", "--cached", "--json", "--addr", addr]);
     let cold = measure(node.line("grpc"));
     assert_eq!(cold.code, 1);
-    assert!(cold.stderr.contains("not answered from the cache"), "{}", cold.stderr);
+    assert!(cold.stderr.contains("not answered from this node"), "{}", cold.stderr);
     let told: Value = serde_json::from_slice(&cold.stdout).unwrap();
     assert!(told["missed"].as_u64().unwrap() >= 1, "{told}");
     node.client(&["warm", "data"]).good();
@@ -137,7 +137,7 @@ fn a_miss_at_the_node_fails_a_bench_of_what_is_cached() {
     let cache = tempfile::tempdir().unwrap();
     let other = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
     let said = measure(other.line("grpc")).bad();
-    assert!(said.contains("data") && said.contains("does not have it"), "{said}");
+    assert!(said.contains("data") && said.contains("does not have dataset"), "{said}");
     assert!(measure("127.0.0.1:1").bad().contains("--cached"));
     mounted.unmount();
 }

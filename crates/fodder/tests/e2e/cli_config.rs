@@ -17,7 +17,7 @@ fn what_config_shows_config_check_accepts() {
     }
     let file = dir.path().join("shown.yaml");
     fs::write(&file, &shown).unwrap();
-    assert!(run(fodder().args(["config", "check"]).arg(&file)).good().text().contains("is good: 1 dataset"));
+    assert!(run(fodder().args(["config", "check"]).arg(&file)).good().text().contains("is valid: 1 dataset"));
     assert_eq!(run(fodder().args(["config", "show", "--config"]).arg(&file)).good().text(), shown);
 }
 

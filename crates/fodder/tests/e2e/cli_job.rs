@@ -63,10 +63,10 @@ fn a_job_can_be_led_through_its_life_by_hand() {
     });
     assert_eq!(shares, [json!(2), json!(1)], "three for two ranks, and nothing twice");
     told(say(&["leave", "pets", "exact"]));
-    assert!(say(&["renew", "pets", "0123456789abcdef"]).bad().contains("numbers are a node's own"));
+    assert!(say(&["renew", "pets", "0123456789abcdef"]).bad().contains("names work on every node"));
     let left = told(say(&["leave", "pets", "resnet"]));
     assert_eq!((&left["planned"], &left["exact"]), (&json!(3), &json!(false)));
-    assert!(say(&["leave", "pets", "resnet"]).bad().contains("introduce it first"));
+    assert!(say(&["leave", "pets", "resnet"]).bad().contains("job introduce"));
 }
 
 #[test]
@@ -97,6 +97,6 @@ fn what_a_job_says_wrongly_is_named() {
     }
     let twice = write("twice", "1\n1\n");
     assert!(say(&["begin", "pets", "resnet", "--epoch", "0", "--ids", &twice]).bad().contains('1'));
-    let junk = write("junk", "no checkpoint");
-    assert!(say(&["resume", "pets", "resnet", &junk]).bad().contains("no checkpoint of Fodder"));
+    let junk = write("junk", "not a checkpoint");
+    assert!(say(&["resume", "pets", "resnet", &junk]).bad().contains("not a checkpoint of Fodder"));
 }

@@ -123,7 +123,7 @@ fn evict_explains_what_leases_and_jobs_keep() {
         client.introduce(request).await.unwrap();
     });
     let text = node.client(&["evict", "pets"]).good().text();
-    assert!(text.contains("in 1 evicted files that a mount or a client has open; freed when"), "{text}");
+    assert!(text.contains("in 1 evicted file that a mount or a client has open; freed when"), "{text}");
     assert!(text.contains("open job: resnet; "), "{text}");
     assert_eq!(leased.read().unwrap(), data.files[0].1);
     drop((leased, client));

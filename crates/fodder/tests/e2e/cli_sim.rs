@@ -40,7 +40,7 @@ fn it_draws_by_the_name_of_the_file() {
         assert!(fs::read(&file).unwrap().starts_with(begins), "{name}");
     }
     let said = run(fodder().args(SMALL).args(["--plot", "c.pdf"])).bad();
-    assert!(said.contains("should end in .svg or .png"), "{said}");
+    assert!(said.contains("must end in .svg or .png"), "{said}");
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn wrong_input_gets_a_sentence_that_says_what_to_do() {
         (&["sim", "--workload", "uniform", "--items", "0"], "at least one item"),
         (&["sim", "--workload", "uniform", "--items", "4000000000"], "fewer items or epochs"),
         (&["sim", "--workload", "uniform", "--epochs", "3", "--skip", "3"], "leaves nothing to count"),
-        (&["sim", "--workload", "sbp", "--beta", "nan"], "beta is NaN"),
-        (&["sim", "--workload", "jobs", "--jobs", "2", "--rates", "1,1,1"], "3 rates for 2 jobs"),
+        (&["sim", "--workload", "sbp", "--beta", "nan"], "not NaN"),
+        (&["sim", "--workload", "jobs", "--jobs", "2", "--rates", "1,1,1"], "--rates has 3 values for 2 jobs"),
         (&["sim", "--workload", "jobs", "--window", "1.5"], "neither a number of items nor a share"),
     ] {
         let said = run(fodder().args(args)).bad();

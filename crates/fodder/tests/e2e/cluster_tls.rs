@@ -75,7 +75,7 @@ fn nodes_with_certificates_find_each_other_change_them_and_keep_strangers_out() 
     assert_eq!((read_all(&plain, &data), read_all(&other, &data)), (0, 0));
     for (stranger, why) in [
         (&plain, "answers other nodes over TLS only"),
-        (&other, "whether all nodes have certificates of one authority, or none has"),
+        (&other, "either all nodes have certificates of one authority or none has any"),
     ] {
         wait_for(&format!("the reason, in {}", stranger.log()), || stranger.log().contains(why));
     }
@@ -224,7 +224,7 @@ fn with_certificates_another_machine_is_not_answered_in_plain_text() {
     });
     network.on(Host::Node(1), || {
         for error in [frames().unwrap_err(), grpc().unwrap_err()] {
-            assert!(error.to_string().contains("it answers other machines over TLS only"), "{error}");
+            assert!(error.to_string().contains("such a node answers other machines over TLS only"), "{error}");
         }
         // REST has no TLS.
         assert_eq!(ask_rest(&rest, "GET", "/api/v1/status").0, 403);

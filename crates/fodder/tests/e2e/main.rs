@@ -10,6 +10,7 @@ mod cli_end;
 mod cli_job;
 mod cli_join;
 mod cli_node;
+mod cli_output;
 mod cli_serve;
 mod cli_sim;
 mod cli_warn;

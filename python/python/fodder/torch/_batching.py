@@ -32,5 +32,5 @@ def batching_of(batch_size: int | None, shuffle: bool | None, sampler: Any, batc
     if batch_size is None and drop_last:
         raise ValueError("batch_size=None gives single samples: drop_last has no incomplete batch to leave out")
     if batch_size is not None and batch_size < 1:
-        raise ValueError("a batch has at least 1 item")
+        raise ValueError("batch_size must be at least 1")
     return Batching(batch_size, sampler, None, drop_last)

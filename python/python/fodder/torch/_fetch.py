@@ -99,7 +99,7 @@ class Fetch(torch.utils.data.Dataset[Parcel]):
                 if ticket.ids is None:
                     raise
         if ticket.ids is None:
-            raise errors.NotFound("this rank has left its job")
+            raise errors.NotFound("this rank has already left its job")
         return source.client._node.get(
             source.name, source.snapshot, np.frombuffer(ticket.ids, np.uint32).tolist()
         ), True

@@ -210,7 +210,7 @@ class Loader:
         if self._arguments["batch_sampler"] is not None:
             return self._arguments["batch_sampler"]
         raise AttributeError(
-            "a fodder.torch.Loader resumes by load_state_dict, which skips nothing by reading it: call that instead of "
+            "a fodder.torch.Loader resumes by load_state_dict, without reading what it skips: call that instead of "
             "skip_first_batches, and give a Hugging Face Trainer ignore_data_skip=True"
         )
 
@@ -228,7 +228,7 @@ class Loader:
                 raise ValueError(f"{len(values)} losses for a batch of {len(which)}: give one for each sample")
             good = np.isfinite(values)
             if not good.all():
-                self._told.warn(f"{int((~good).sum())} losses were no numbers and are passed over")
+                self._told.warn(f"{int((~good).sum())} losses were not finite and are ignored")
             update = getattr(self.sampler, "update", None)
             if update is not None:
                 update(which, values)
@@ -262,10 +262,10 @@ class Loader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from there: the next pass is the rest of the epoch that it was in."""
         if state.get("version") != 1:
-            raise ValueError("this is not the state of a fodder.torch.Loader, or of another version of it")
+            raise ValueError("this is not a state of a fodder.torch.Loader of this version")
         if state["snapshot"] != self._source.snapshot and "checkpoint" in state:
             raise errors.Stale(
-                "the dataset has changed since the state was saved, and its items have other numbers now: "
+                "the dataset has changed since the state was saved, and its items have other ids now: "
                 "begin the epoch again with set_epoch"
             )
         self._seat.leave()
@@ -435,7 +435,7 @@ class Loader:
             try:
                 self._go_on(epoch, elsewhere=True)
             except errors.FodderError as error:
-                self._told.warn(f"no node was told of the last batches: {error}")
+                self._told.warn(f"no node received the report of the last batches: {error}")
         self.audits.append(audit)
         self.epoch, self._current = audit.epoch + 1, None
         self._told.begin(None)

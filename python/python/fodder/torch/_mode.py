@@ -55,4 +55,4 @@ def mode_of(mode: Mode | str, items: int) -> Mode:
         return Reorder(max(1, items // 20))
     if mode == "approx":
         return Approx()
-    raise ValueError(f"{mode!r} is no mode: strict, reorder or approx")
+    raise ValueError(f"unknown mode {mode!r}: use strict, reorder or approx")

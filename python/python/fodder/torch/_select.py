@@ -34,7 +34,7 @@ class SelectiveBackprop:
         self, beta: float = 1.0, floor: float = 0.05, history: int = 4096, generator: torch.Generator | None = None
     ) -> None:
         if not (beta >= 0 and 0 < floor <= 1 and history > 0):
-            raise ValueError("beta is at least 0, floor above 0 and at most 1, history above 0")
+            raise ValueError("beta must be at least 0, floor above 0 and at most 1, and history above 0")
         self.beta, self.floor, self.generator = beta, floor, generator
         self._history: deque[float] = deque(maxlen=history)
 

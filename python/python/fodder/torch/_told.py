@@ -89,7 +89,7 @@ class Told:
             pass
         except (errors.Unavailable, errors.Invalid) as error:
             if not (self._seat.may_move and isinstance(error, errors.Unavailable)):
-                self.warn(f"the node was not told: {error}")
+                self.warn(f"a report to the node failed: {error}")
         return False
 
     def warn(self, text: str) -> None:

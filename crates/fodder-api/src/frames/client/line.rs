@@ -96,7 +96,7 @@ impl Line {
             }
             if probe::is_silent(&self.address) && self.hang_deadline.is_none_or(|deadline| Instant::now() >= deadline) {
                 self.timed_out = true;
-                let text = "it answers neither what it was asked nor a greeting";
+                let text = "it hangs: it answers no request";
                 return Err(io::Error::new(ErrorKind::TimedOut, text));
             }
         }
@@ -154,7 +154,7 @@ mod tests {
         let (address, streams) = node(2);
         let mut client = FrameClient::connect_with(&address, IN_DOUBT).unwrap();
         let error = client.ping().unwrap_err().to_string();
-        assert!(error.contains("nor a greeting"), "{error}");
+        assert!(error.contains("it hangs"), "{error}");
         assert!(client.is_broken());
         assert_eq!(streams.try_iter().count(), 2, "it was greeted once in doubt, and then in vain");
     }
@@ -166,14 +166,14 @@ mod tests {
         let wait = Duration::from_secs(3);
         let deadline = Instant::now() + wait;
         client.set_hang_deadline(Some(deadline));
-        assert!(client.ping().unwrap_err().to_string().contains("nor a greeting"));
+        assert!(client.ping().unwrap_err().to_string().contains("it hangs"));
         assert!(client.has_timed_out());
         assert!(Instant::now() >= deadline, "given up before the deadline");
         assert!(deadline.elapsed() < Duration::from_secs(60), "given up {:?} after the deadline", deadline.elapsed());
         drop(streams);
         // Nor does a connection wait longer to be greeted.
         let failed = FrameClient::connect_until(&address, IN_DOUBT, Instant::now()).unwrap_err().to_string();
-        assert!(failed.contains("nor a greeting"), "{failed}");
+        assert!(failed.contains("it hangs"), "{failed}");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl FrameClient {
                 return Ok(Some(leased));
             }
         }
-        Err(Error::Unavailable("the lease was given back while it was asked for".into()))
+        Err(Error::Unavailable("the lease was returned while it was requested".into()))
     }
 
     /// Reads a range of one version of an object into `batch`, as its one item; a `length` of 0 means to the end. `reader`

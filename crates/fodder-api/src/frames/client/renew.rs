@@ -20,7 +20,7 @@ impl FrameClient {
             return Ok(());
         }
         if leases.len() > MAX_LEASES || !self.renews_leases() {
-            return Err(Error::Invalid("the node does not take that many leases".into()));
+            return Err(Error::Invalid("the node does not accept that many leases".into()));
         }
         let objects: Vec<ObjectId> = leases.iter().map(|(object, _)| *object).collect();
         let mut packed = Vec::new();

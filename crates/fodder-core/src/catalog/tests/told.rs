@@ -89,7 +89,7 @@ fn whatever_is_not_what_the_name_says_changes_nothing() {
     assert!(take(&catalog, told.id(), &[whole.clone(), vec![0]], &source).is_err());
     let blocks = build(&there.path().join("blocks"), "blocks", &source).unwrap();
     let error = take(&blocks, told.id(), &[whole], &source).unwrap_err();
-    assert!(matches!(&error, Error::Conflict(text) if text.contains("the same on every node")), "{error}");
+    assert!(matches!(&error, Error::Conflict(text) if text.contains("the same layout on all nodes")), "{error}");
     assert_eq!((catalog.snapshots().len(), catalog.objects().len(), blocks.snapshots().len()), (1, before, 1));
     let files = fs::read_dir(there.path()).unwrap().filter(|file| file.as_ref().unwrap().path().is_file());
     assert_eq!(files.count(), 3, "nothing is left behind");

@@ -87,13 +87,13 @@ impl Collected {
         let other = self.points.job.filter(|owner| *owner != job && is_here(*owner));
         if let Some(other) = other {
             return Err(Error::Conflict(format!(
-                "job {other} reports the embeddings of this dataset, and those of two models do not compare: let it leave first"
+                "job {other} already reports embeddings of this dataset, and those of two models cannot be compared: end that job first"
             )));
         }
         let anew = self.points.job != Some(job) || self.points.snapshot != Some(snapshot);
         if !anew && self.points.dimension != given.dimension {
             return Err(Error::Invalid(format!(
-                "the embeddings so far have {} numbers each and these {}: report all of one model",
+                "the embeddings so far have {} numbers each, and these {}: report embeddings of one model",
                 self.points.dimension, given.dimension
             )));
         }
@@ -183,18 +183,21 @@ fn check(items: u64, given: Embeddings<'_>) -> Result<()> {
     }
     if values.len() as u64 != ids.len() as u64 * u64::from(dimension) {
         return Err(Error::Invalid(format!(
-            "{} items of {dimension} numbers are {} numbers, but {} were reported",
+            "{} items of {dimension} numbers need {} numbers, but {} were reported",
             ids.len(),
             ids.len() as u64 * u64::from(dimension),
             values.len()
         )));
     }
     if let Some(id) = ids.iter().find(|id| u64::from(**id) >= items) {
-        return Err(Error::Invalid(format!("there is no item {id} in a snapshot of {items} items, counted from 0")));
+        return Err(Error::Invalid(format!("no item {id}: the snapshot has {items} items, numbered from 0")));
     }
     if let Some(at) = values.iter().position(|value| !value.is_finite()) {
         let id = ids[at / dimension as usize];
-        return Err(Error::Invalid(format!("the embedding of item {id} holds {}, which is no number", values[at])));
+        return Err(Error::Invalid(format!(
+            "the embedding of item {id} contains {}: report finite numbers",
+            values[at]
+        )));
     }
     Ok(())
 }

@@ -202,7 +202,7 @@ impl Dataset {
         for run in runs(fetch.ids.iter().map(|id| (*id, span.pieces(*id)))) {
             let wanted = || run.ids.clone().any(|id| self.prefetcher.wants(id));
             if let Err(error) = self.bring_in(run.pieces.clone(), wanted).await {
-                tracing::debug!(dataset = self.config().name, %error, "could not fetch ahead; readers will ask themselves");
+                tracing::debug!(dataset = self.config().name, %error, "cannot prefetch; readers fetch for themselves");
             }
         }
         let mut mind = self.prefetcher.mind.lock();

@@ -181,9 +181,10 @@ impl Dataset {
 impl Inner {
     /// The snapshot of an epoch that has begun.
     pub(super) fn snapshot_of(&self, job: JobId, epoch: u64) -> Result<Arc<Snapshot>> {
-        self.epochs.get(&(job, epoch)).cloned().ok_or_else(|| {
-            Error::NotFound(format!("job {job} has not begun epoch {epoch}, or has left it: begin it first"))
-        })
+        self.epochs
+            .get(&(job, epoch))
+            .cloned()
+            .ok_or_else(|| Error::NotFound(format!("job {job} is not in epoch {epoch}: begin the epoch first")))
     }
 
     /// The snapshot that a job is on: that of its newest epoch, or the newest if it has begun none.

@@ -50,7 +50,7 @@ impl Dataset {
             Ok(gone.into_iter().map(|gone| inner.forget(gone, &self.jobs.outbox)).collect::<Vec<_>>())
         });
         for gone in gone.into_iter().flatten() {
-            tracing::info!(dataset = self.config().name, job = gone.name, "a job was silent too long and is forgotten");
+            tracing::info!(dataset = self.config().name, job = gone.name, "removed a job whose lease ran out");
             self.jobs.progress.notify_waiters();
         }
     }

@@ -60,7 +60,11 @@ impl Jobs<'_> {
             }
             if let Some(gone) = heeded.gone {
                 let gone = inner.forget(gone, &self.dataset.jobs.outbox);
-                tracing::info!(dataset = self.dataset.config().name, job = gone.name, "a job has left at another node");
+                tracing::info!(
+                    dataset = self.dataset.config().name,
+                    job = gone.name,
+                    "a job was ended on another node"
+                );
             }
             began = !heeded.opened.is_empty();
             Ok(Heard { refused: heeded.refused })

@@ -75,7 +75,7 @@ impl Dataset {
         let found = self.snapshots().into_iter().rev().find_map(|snapshot| snapshot.lookup(path).filter(is_it));
         found.ok_or_else(|| {
             let name = &self.config().name;
-            Error::Stale(format!("this node's snapshots of {name:?} have other versions of {path:?}, or none"))
+            Error::Stale(format!("the snapshots of {name:?} on this node have another version of {path:?}, or none"))
         })
     }
 
@@ -124,7 +124,7 @@ impl Dataset {
             tracing::warn!(
                 dataset = self.config().name,
                 object = self.objects().path(object),
-                "cached bytes that another node was sent are damaged; they are fetched again"
+                "cached bytes that were sent to another node are damaged; fetching them again"
             );
         }
     }
@@ -179,7 +179,7 @@ impl Dataset {
             self.spawn(async move {
                 let _slot = slot;
                 if let Err(error) = dataset.take(object, range).await {
-                    tracing::debug!(dataset = dataset.config().name, %error, "a copy could not be taken");
+                    tracing::debug!(dataset = dataset.config().name, %error, "cannot store a replica");
                 }
             });
         }

@@ -79,7 +79,7 @@ impl<'a> Supply<'a> {
                     }
                     ended => {
                         let (path, error) = (&self.path, ended.err());
-                        tracing::debug!(path, ?error, "a peer sent less than it should; asking the origin");
+                        tracing::debug!(path, ?error, "a peer sent less than it announced; fetching from the origin");
                         let rest = self.rest.clone();
                         self.body = self.dataset.ask_origin(self.flight, path, &self.version, rest).await?;
                     }
@@ -100,7 +100,7 @@ impl<'a> Supply<'a> {
                     Some(Ok(_)) | None => {
                         let path = &self.path;
                         return Err(Error::Unavailable(format!(
-                            "the origin did not send as many bytes of {path:?} as were asked for"
+                            "the origin sent fewer bytes of {path:?} than requested"
                         )));
                     }
                 },

@@ -126,7 +126,7 @@ impl Carrier {
     async fn landed(&self, pieces: Range<u32>) {
         let landing = self.dataset.flights.settled(pieces, |piece| self.dataset.staging.has(piece));
         if tokio::time::timeout(LANDING, landing).await.is_err() {
-            tracing::debug!(dataset = self.dataset.config().name, "the disk takes long to write what was brought in");
+            tracing::debug!(dataset = self.dataset.config().name, "the disk is slow to write what was fetched");
         }
     }
 

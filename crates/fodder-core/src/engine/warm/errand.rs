@@ -180,7 +180,7 @@ impl Errand {
                 tally.problem(|| carrier.dataset.objects().path(whole.object), &error);
                 let failures = self.failures.fetch_add(1, Relaxed) + 1;
                 if failures >= GIVE_UP {
-                    let text = format!("gave up after {failures} failures in a row, the last: {error}");
+                    let text = format!("gave up after {failures} consecutive failures; the last one: {error}");
                     verdict = Err(Error::Unavailable(text));
                 }
             }
@@ -254,10 +254,10 @@ impl Dataset {
         let ill = self.stocks.iter().map(|(space, _)| space).find(|space| space.tier.health() != Health::Ok);
         let capacity = size::human(self.capacity_bytes());
         match ill {
-            Some(space) => format!("the tier {} takes no writes now: see `fodder status`", space.path.display()),
+            Some(space) => format!("the tier {} accepts no writes now: see `fodder status`", space.path.display()),
             None => format!(
-                "the cache, which may hold {capacity} of {name}, is full, and policy {policy} gives up nothing for them; \
-                 enlarge the cache or the quota, or make room with `fodder evict`"
+                "the cache, which may hold {capacity} of {name}, is full, and policy {policy} evicts nothing for \
+                 them; increase the cache size or the quota, or make room with `fodder evict`"
             ),
         }
     }

@@ -44,9 +44,9 @@ impl Chosen {
             }
             Selection::Path(_) | Selection::Shown(_) if snapshot.object_count() == 0 => {
                 let DatasetConfig { name, origin, .. } = dataset.config();
-                let text = format!("there is nothing to bring in: {} has no files", redacted(origin));
+                let text = format!("there is nothing to fetch: {} has no files", redacted(origin));
                 return Err(Error::NotFound(format!(
-                    "{text}; check how it is written, or if they are new, run `fodder index {name}` first"
+                    "{text}; check the spelling, or run `fodder index {name}` first if they are new"
                 )));
             }
             Selection::Path(path) | Selection::Shown(path) => match snapshot.find(path.trim_end_matches('/')) {
@@ -56,7 +56,7 @@ impl Chosen {
                 None if !snapshot.list(&path, None, 1).is_empty() => Which::Prefix(path),
                 None => {
                     let name = &dataset.config().name;
-                    let text = format!("there is nothing at {path:?} in dataset {name:?}");
+                    let text = format!("there is no {path:?} in dataset {name:?}");
                     return Err(Error::NotFound(format!("{text}; if it is new, run `fodder index {name}` first")));
                 }
             },

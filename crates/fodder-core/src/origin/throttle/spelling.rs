@@ -27,7 +27,8 @@ impl Throttling {
                 invalid(&format!("{setting:?} is not KEY=VALUE; write latency=20ms,bandwidth=500MB/s:ORIGIN"))
             })?;
             let (key, value) = (key.trim(), value.trim());
-            let wrong = |example: &str| invalid(&format!("{key}={value} is not understood; write {key}={example}"));
+            let wrong =
+                |example: &str| invalid(&format!("invalid value in {key}={value}; write it like {key}={example}"));
             match key {
                 "latency" => throttling.latency = humantime::parse_duration(value).map_err(|_| wrong("20ms"))?,
                 "bandwidth" => throttling.bandwidth = Some(bandwidth(value).ok_or_else(|| wrong("500MB/s"))?),
@@ -38,7 +39,7 @@ impl Throttling {
                 "seed" => throttling.seed = value.parse().map_err(|_| wrong("7"))?,
                 _ => {
                     let meant = did_you_mean(key, KEYS);
-                    return Err(invalid(&format!("there is no setting {key:?}{meant}; known are {}", KEYS.join(", "))));
+                    return Err(invalid(&format!("unknown setting {key:?}{meant}; known are {}", KEYS.join(", "))));
                 }
             }
         }

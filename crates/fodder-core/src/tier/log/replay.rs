@@ -190,10 +190,7 @@ pub(super) fn replay(file: &File, start: u64, uuid: &[u8; 16]) -> std::io::Resul
                 None => Record::decode(&mut records).and_then(|record| replay.apply(record, most)),
             };
             if applied.is_none() {
-                tracing::warn!(
-                    group = next,
-                    "the tier's index has a record that makes no sense: ignoring what follows"
-                );
+                tracing::warn!(group = next, "the tier's index has an invalid record: ignoring what follows");
                 replay.clean = false;
                 return Ok((replay, end, next));
             }

@@ -40,7 +40,7 @@ impl Shelf {
         let mut registry = core.registry.lock();
         let known = registry.id_of(dataset);
         if known.is_some_and(|id| registry.shelf(id).is_some()) {
-            return Err(Error::Conflict(format!("dataset {dataset:?} has its place in the tier already")));
+            return Err(Error::Conflict(format!("dataset {dataset:?} is already in the tier")));
         }
         let (id, found) = match known {
             Some(id) if registry.piece_bytes(id) == grid => (id, registry.take_found(id)),
@@ -200,7 +200,7 @@ fn check_name(name: &str) -> Result<()> {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     if name.is_empty() || name.len() > 64 || name.starts_with('.') || !plain {
         return Err(Error::Invalid(format!(
-            "{name:?} cannot be a dataset's name: use up to 64 letters, digits, '-', '_' and '.', not beginning with '.'"
+            "{name:?} cannot be a dataset's name: use letters, digits, `-`, `_` and `.`, at most 64, not beginning with `.`"
         )));
     }
     Ok(())

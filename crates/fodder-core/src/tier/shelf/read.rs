@@ -184,7 +184,7 @@ impl Shelf {
         }
         let mut gate = self.gate(object.slot);
         if self.state(piece).still(state) {
-            tracing::warn!(dataset = self.name, key = %self.key(object.slot), "a cache file lost its bytes: dropping it");
+            tracing::warn!(dataset = self.name, key = %self.key(object.slot), "a cache file is shorter than it should be: dropping it");
             let gone = self.drop_object(&mut gate, object);
             self.lost.lock().extend(gone);
         }

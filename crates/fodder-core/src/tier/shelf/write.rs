@@ -43,7 +43,7 @@ impl Shelf {
         let len = piece_len(object.size, index, self.grid);
         let given: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if given != len || !reservation.of(&self.core.space) {
-            return Err(Error::Internal(format!("piece {index} has {len} bytes and was given {given}")));
+            return Err(Error::Internal(format!("piece {index} has {len} bytes, but {given} were written")));
         }
         self.core.queue.wait_for_room(unknown_bytes(self.core.space.quota) / 2);
         let _changing = self.changing.read();
@@ -65,7 +65,7 @@ impl Shelf {
         let mut gate = self.gate(object.slot);
         if self.state(piece.0).kind() == Kind::Doomed {
             self.set_state(piece.0, state.with(Kind::Absent));
-            return Err(Error::Unavailable("the cache file was dropped while it was being written".into()));
+            return Err(Error::Unavailable("the cache file was removed while it was written".into()));
         }
         if let Some(counts) = gate.counts.get_mut(&object.slot) {
             counts.writing -= 1;
@@ -147,7 +147,7 @@ impl Shelf {
                 break;
             }
             self.make_directories(key.0[0], reservation)
-                .map_err(|error| self.create_failed("make a directory", error))?;
+                .map_err(|error| self.create_failed("create a directory", error))?;
             created = create();
         }
         let kept = match created {
@@ -158,10 +158,10 @@ impl Shelf {
                 )));
             }
             Err(Errno::FBIG) => {
-                let message = format!("an object of {} bytes is larger than a file of this tier can be", object.size);
+                let message = format!("an object of {} bytes is larger than a file in this tier can be", object.size);
                 return Err(Error::Full(message));
             }
-            Err(error) => return Err(self.create_failed("make a file", error)),
+            Err(error) => return Err(self.create_failed("create a file", error)),
         };
         let bytes = space::file_bytes(object.size, self.core.space.block);
         reservation.space.spend(bytes);

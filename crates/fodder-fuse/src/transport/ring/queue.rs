@@ -60,7 +60,7 @@ impl Queue {
         };
         let _ = start.outcome.send(Ok(()));
         if let Err(error) = self.answer(start, early) {
-            tracing::error!(%error, "the kernel's ring cannot be used any more");
+            tracing::error!(%error, "the io_uring of the kernel failed");
         }
     }
 

@@ -293,19 +293,19 @@ impl Member {
         let name = &self.introduction.name;
         if self.current.is_none() && self.run.number > 0 {
             return Err(Error::Conflict(format!(
-                "job {name:?} has resumed on another node from a checkpoint whose snapshot or list is not here: refresh \
-                 the dataset, or resume the job here with the same checkpoint and list"
+                "job {name:?} was resumed on another node from a checkpoint whose snapshot or list this node lacks: \
+                 refresh the dataset, or resume the job here with the same checkpoint and list"
             )));
         }
         let (epoch, mine) = (plan.epoch(), PlanName::of(plan));
         match self.elsewhere.get(&epoch) {
             Some(theirs) if theirs.snapshot() != mine.snapshot() => Err(Error::Conflict(format!(
-                "epoch {epoch} of job {name:?} was begun on another node, on a snapshot of {} items that is not here: \
-                 refresh the dataset here, then begin again",
+                "epoch {epoch} of job {name:?} was begun on another node, on a snapshot of {} items that this node \
+                 lacks: refresh the dataset here, then begin again",
                 theirs.items
             ))),
             Some(theirs) if *theirs != mine => Err(Error::Conflict(format!(
-                "another rank has planned epoch {epoch} otherwise: give the same seed or ids on every rank"
+                "another rank has begun epoch {epoch} with another plan: give the same seed or ids on every rank"
             ))),
             _ => Ok(()),
         }

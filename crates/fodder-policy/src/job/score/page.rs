@@ -81,7 +81,9 @@ impl Page {
         let pairs = self.effective.is_empty() || self.effective.len() == self.collected.len();
         let is_score = |score: &f32| !score.is_infinite();
         if self.snapshot.is_some_and(|on| on != snapshot) {
-            return Err(Error::Conflict("the scores are of another snapshot than the job is on here".into()));
+            return Err(Error::Conflict(
+                "the scores are for another snapshot than that of the job on this node".into(),
+            ));
         }
         if !(fits && pairs && self.collected.iter().chain(&self.effective).all(is_score)) {
             return Err(Error::Invalid("a page of scores that are none, or of items that are none".into()));
@@ -111,7 +113,7 @@ impl Jobs {
         let Some(member) = self.members.get_mut(seat) else { return Ok(()) };
         page.check(member.scored_on().or(member.snapshot()).unwrap_or(newest))?;
         if held.saturating_add(2 * 4 * page.collected.len().next_multiple_of(CHUNK)) > room {
-            return Err(Error::Full("the scores of all jobs hold as much memory as they may".into()));
+            return Err(Error::Full("the scores of all jobs take as much memory as is allowed".into()));
         }
         if page.snapshot.is_some() {
             self.scores_due |= member.fill(page, newest);

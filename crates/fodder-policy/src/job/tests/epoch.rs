@@ -156,7 +156,7 @@ fn a_job_that_never_acknowledges_meets_a_bound() {
     let job = started(&mut jobs, "a", 1);
     batch(&mut jobs, job, 0, 0, 10);
     batch(&mut jobs, job, 0, 1, 10);
-    assert!(text(ask(&mut jobs, job, 0, 2, 10)).contains("acknowledge batches as they are consumed"));
+    assert!(text(ask(&mut jobs, job, 0, 2, 10)).contains("acknowledge batches when they are consumed"));
     jobs.acknowledge(job, 0, 0, 0, NOW).unwrap();
     batch(&mut jobs, job, 0, 2, 10);
 }

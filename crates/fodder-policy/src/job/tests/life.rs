@@ -26,10 +26,13 @@ fn wrong_introductions_are_refused() {
         (Introduction { name: "x".repeat(257), ..base() }, "1 to 256 bytes"),
         (Introduction { world: 0, ..base() }, "1 to 16384 ranks"),
         (Introduction { world: u32::MAX, ..base() }, "1 to 16384 ranks"),
-        (Introduction { weight: f32::NAN, ..base() }, "a number above 0"),
-        (Introduction { weight: -1.0, ..base() }, "a number above 0"),
+        (Introduction { weight: f32::NAN, ..base() }, "must be above 0"),
+        (Introduction { weight: -1.0, ..base() }, "must be above 0"),
         (Introduction { mode: Mode::Approx(nan), ..base() }, "max_fraction"),
-        (Introduction { mode: Mode::Reorder { window: 9 }, in_step: Some("g".into()), ..base() }, "be strict"),
+        (
+            Introduction { mode: Mode::Reorder { window: 9 }, in_step: Some("g".into()), ..base() },
+            "use the mode strict",
+        ),
     ];
     for (introduction, expected) in wrong {
         let message = text(jobs.introduce(introduction, NOW));
@@ -45,7 +48,7 @@ fn ten_thousand_introductions_meet_a_bound_and_leave_others_alone() {
     consume(&mut jobs, first, 0, 0..3);
     let refused = (0..10_000).filter(|number| jobs.introduce(Introduction::new(format!("job {number}")), NOW).is_err());
     assert_eq!(refused.count(), 10_000 - 1_023);
-    assert!(text(jobs.introduce(Introduction::new("one more"), NOW)).contains("let jobs that are done leave"));
+    assert!(text(jobs.introduce(Introduction::new("one more"), NOW)).contains("end jobs that are done"));
     consume(&mut jobs, first, 0, 3..10);
     assert!(jobs.audit(first, 0).unwrap().is_exact());
     assert_eq!(introduce(&mut jobs, Introduction::new("first")), first);
@@ -176,7 +179,7 @@ fn memory_is_bounded_for_plans_and_for_scores() {
     let job = introduce(&mut jobs, Introduction::new("a"));
     let ids: Arc<[u32]> = (0..50_000).collect();
     let refused = jobs.begin(job, 0, 0, Order::Ids(ids), NOW);
-    assert!(matches!(&refused, Err(Error::Full(text)) if text.contains("plan by a seed")), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Full(text)) if text.contains("use a seed")), "{refused:?}");
     let refused = jobs.report_scores(job, Scores::Dense(&vec![0.0; 1_000_000]), NOW);
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     jobs.report_scores(job, Scores::Sparse { ids: &[1, 2], values: &[0.0; 2] }, NOW).unwrap();

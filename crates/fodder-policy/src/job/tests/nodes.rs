@@ -83,7 +83,7 @@ fn a_resume_at_one_node_ends_the_run_at_the_others() {
     let first = a.resume(resume(here, 0), NOW).unwrap();
     let heeded = tell(&mut a, &mut b).remove(0);
     assert_ne!(heeded.was, heeded.job);
-    assert!(text(ask(&mut b, there, 1, 0, 1)).contains("belongs to the run before"));
+    assert!(text(ask(&mut b, there, 1, 0, 1)).contains("belongs to the earlier run"));
     // A rank that says the same there joins it, and its slice is of the same deal.
     let second = b.resume(resume(there, 1), NOW).unwrap();
     assert_eq!((second.job, second.left, first.left), (b.find("train").unwrap(), 80, 80));
@@ -152,7 +152,7 @@ fn two_snapshots_for_one_epoch_become_one() {
         a.words(Telling::All, NOW).into_iter().for_each(|word| drop(b.heed(word, &both, NOW)));
     }
     assert_eq!(b.find("train"), Some(there), "the smaller counts");
-    assert!(text(ask(&mut a, here, 0, 0, 1)).contains("begun otherwise on another node"));
+    assert!(text(ask(&mut a, here, 0, 0, 1)).contains("begun differently on another node"));
     assert_eq!(a.begun_on(a.find("train").unwrap(), 0), Some(SNAPSHOT));
 }
 

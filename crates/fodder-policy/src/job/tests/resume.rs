@@ -34,7 +34,7 @@ fn ranks_of_the_run_before_are_refused() {
     let job = started(&mut jobs, "a", 2);
     let checkpoint = jobs.checkpoint(job).unwrap();
     let resumed = resume(&mut jobs, job, None, 2, &checkpoint).unwrap();
-    assert!(text(ask(&mut jobs, job, 0, 0, 1)).contains("belongs to the run before it and should stop"));
+    assert!(text(ask(&mut jobs, job, 0, 0, 1)).contains("belongs to the earlier run and should stop"));
     assert!(matches!(jobs.acknowledge(job, 0, 0, 0, NOW), Err(Error::Conflict(_))));
     assert!(matches!(jobs.checkpoint(job), Err(Error::Conflict(_))));
     assert_eq!(jobs.find("a"), Some(resumed.job));
@@ -147,7 +147,7 @@ fn wrong_resumes_change_nothing() {
     (0..2).for_each(|rank| drop(consume(&mut jobs, job, rank, 0..5)));
     assert!(jobs.audit(job, 0).unwrap().is_exact());
     let idle = introduce(&mut jobs, Introduction::new("b"));
-    assert!(text(jobs.checkpoint(idle)).contains("is in no epoch"));
+    assert!(text(jobs.checkpoint(idle)).contains("is not in an epoch"));
 }
 
 #[test]

@@ -142,6 +142,6 @@ fn jobs_in_step_must_plan_alike() {
     let mut jobs = jobs();
     in_step(&mut jobs, "a", 1);
     let other = introduce(&mut jobs, Introduction { in_step: Some("group".into()), ..Introduction::new("b") });
-    assert!(text(jobs.begin(other, 0, 0, Order::Seed(6), NOW)).contains("jobs in step use the same seed"));
+    assert!(text(jobs.begin(other, 0, 0, Order::Seed(6), NOW)).contains("jobs in step must use the same seed"));
     jobs.begin(other, 0, 0, Order::Seed(5), NOW).unwrap();
 }

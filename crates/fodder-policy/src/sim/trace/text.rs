@@ -106,7 +106,7 @@ impl Reader {
             },
         };
         if self.trace.len() as u64 >= MAX_REQUESTS {
-            return Err(Error::Invalid(format!("the trace has more than {MAX_REQUESTS} requests: take a part of it")));
+            return Err(Error::Invalid(format!("the trace has more than {MAX_REQUESTS} requests: use a part of it")));
         }
         self.trace.request(id, bytes);
         Ok(())
@@ -115,7 +115,7 @@ impl Reader {
     fn header<'a>(&mut self, text: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
         if self.columns.is_none() {
             let Some(columns) = Columns::named(names) else {
-                return Err(self.junk(text.as_bytes(), "is neither numbers nor a header with a column obj_id"));
+                return Err(self.junk(text.as_bytes(), "contains neither numbers nor a header with a column obj_id"));
             };
             self.columns = Some(columns);
         }

@@ -86,7 +86,7 @@ fn numbers_that_mean_nothing_are_refused() {
     assert_eq!(usual.check(), Ok(()));
     assert!(refused(&Workload { items: 0, ..usual.clone() }).contains("at least one item"));
     assert_eq!(refused(&Workload { skip: 6, ..usual.clone() }), "skipping 6 of 6 epochs leaves nothing to count");
-    assert!(refused(&Workload { items: u32::MAX, epochs: u32::MAX, ..usual }).contains("take fewer items or epochs"));
+    assert!(refused(&Workload { items: u32::MAX, epochs: u32::MAX, ..usual }).contains("use fewer items or epochs"));
     for kind in [
         Kind::Sbp { beta: f64::NAN },
         Kind::Sbp { beta: -1.0 },

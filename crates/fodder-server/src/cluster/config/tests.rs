@@ -26,11 +26,11 @@ fn etcds_addresses_may_be_urls() {
 fn what_is_wrong_is_said_in_a_sentence() {
     let config = ClusterConfig::default;
     for (config, why) in [
-        (ClusterConfig { join: vec!["gpu[1-".into()], ..config() }, "never closes"),
-        (ClusterConfig { zone: "a b".into(), ..config() }, "is not a zone"),
-        (ClusterConfig { advertise: Some("node-3".into()), ..config() }, "not an address such as node-3:18284"),
-        (ClusterConfig { advertise: Some("0.0.0.0:18284".into()), ..config() }, "which is their own machine to them"),
-        (ClusterConfig { advertise: Some("[::]:18284".into()), ..config() }, "which is their own machine to them"),
+        (ClusterConfig { join: vec!["gpu[1-".into()], ..config() }, "unmatched ["),
+        (ClusterConfig { zone: "a b".into(), ..config() }, "is not the name of a zone"),
+        (ClusterConfig { advertise: Some("node-3".into()), ..config() }, "write HOST:PORT, such as node-3:18284"),
+        (ClusterConfig { advertise: Some("0.0.0.0:18284".into()), ..config() }, "they would connect to themselves"),
+        (ClusterConfig { advertise: Some("[::]:18284".into()), ..config() }, "they would connect to themselves"),
         (ClusterConfig { replicas: 0, ..config() }, "between 1 and 16"),
         (ClusterConfig { unreachable_after: Duration::from_secs(2), ..config() }, "3 times as long"),
         (ClusterConfig { heartbeat: Duration::ZERO, ..config() }, "at least 20ms"),
@@ -40,7 +40,7 @@ fn what_is_wrong_is_said_in_a_sentence() {
                 tls: Some(TlsConfig { cert: "a".into(), key: "b".into(), ca: "c".into() }),
                 ..config()
             },
-            "gossip goes over UDP",
+            "gossip uses UDP",
         ),
         (
             ClusterConfig {
@@ -48,18 +48,21 @@ fn what_is_wrong_is_said_in_a_sentence() {
                 tls: Some(TlsConfig { cert: "a".into(), key: "b".into(), ca: "c".into() }),
                 ..config()
             },
-            "make up members",
+            "add false members",
         ),
         (etcd(&["https://etcd-1:2379"], EtcdConfig::default()), "in cluster.etcd.ca"),
         (etcd(&["http://etcd-1:2379"], EtcdConfig { ca: Some("a".into()), ..EtcdConfig::default() }), "write https://"),
-        (etcd(&["ftp://etcd-1"], EtcdConfig::default()), "is not where etcd is"),
+        (etcd(&["ftp://etcd-1"], EtcdConfig::default()), "is not the address of etcd"),
         (etcd(&["etcd-1"], EtcdConfig { user: Some("me".into()), ..EtcdConfig::default() }), "password_file"),
-        (etcd(&["etcd-1"], EtcdConfig { password_file: Some("p".into()), ..EtcdConfig::default() }), "is whose?"),
-        (etcd(&["etcd-1"], EtcdConfig { cert: Some("c".into()), ..EtcdConfig::default() }), "in etcd.key"),
-        (etcd(&["etcd-1"], EtcdConfig { key: Some("c".into()), ..EtcdConfig::default() }), "in etcd.cert"),
+        (
+            etcd(&["etcd-1"], EtcdConfig { password_file: Some("p".into()), ..EtcdConfig::default() }),
+            "needs cluster.etcd.user",
+        ),
+        (etcd(&["etcd-1"], EtcdConfig { cert: Some("c".into()), ..EtcdConfig::default() }), "in cluster.etcd.key"),
+        (etcd(&["etcd-1"], EtcdConfig { key: Some("c".into()), ..EtcdConfig::default() }), "in cluster.etcd.cert"),
         (
             etcd(&["etcd-1"], EtcdConfig { cert: Some("c".into()), key: Some("k".into()), ..EtcdConfig::default() }),
-            "in etcd.ca",
+            "in cluster.etcd.ca",
         ),
     ] {
         let error = config.check().unwrap_err().to_string();

@@ -57,7 +57,7 @@ impl Peering {
                 at.jobs().fill_embeddings(&job, on, points(&said))
             });
             if let Err(error) = taken.await {
-                tracing::debug!(dataset = dataset.config().name, %error, "embeddings that another node has are not taken");
+                tracing::debug!(dataset = dataset.config().name, %error, "cannot accept the embeddings of another node");
                 return Ok(false);
             }
             match next {

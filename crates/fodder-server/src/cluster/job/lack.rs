@@ -84,7 +84,7 @@ impl Peering {
                 _ => return Outcome::Later,
             };
             if let Err(error) = dataset.jobs().fill_scores(job, &page) {
-                tracing::debug!(dataset = name, job, %error, "the scores that another node has are not taken now");
+                tracing::debug!(dataset = name, job, %error, "cannot accept the scores of another node now");
                 return Outcome::Later;
             }
             match page.next {

@@ -24,7 +24,7 @@ impl Peering {
             match taken.unwrap_or_else(|error| Err(Error::Internal(error.to_string()))) {
                 Ok(()) => return self.consult(dataset, &lack.job).await,
                 Err(error) => {
-                    tracing::warn!(dataset = dataset.config().name, job = lack.job, %error, "a list is not taken");
+                    tracing::warn!(dataset = dataset.config().name, job = lack.job, %error, "cannot accept a list of ids");
                 }
             }
         }

@@ -37,7 +37,10 @@ impl Waiting {
         if messages.len() >= MAX_WAITING {
             let dropped = self.dropped.fetch_add(1, Relaxed) + 1;
             if dropped.is_power_of_two() {
-                tracing::warn!(dropped, "jobs report faster than other nodes take it: some was not passed on");
+                tracing::warn!(
+                    dropped,
+                    "jobs report faster than other nodes accept it: some reports were not passed on"
+                );
             }
             return;
         }

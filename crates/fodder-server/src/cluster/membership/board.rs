@@ -128,10 +128,11 @@ fn take_in(view: &mut View, word: Member, voice: Voice, now: Duration) -> bool {
         Ok(Heard::Old) => {}
         Ok(Heard::Double) => tracing::warn!(
             address,
-            "this node's identity has said things that this node does not know of: if its cache directory was put back as it \
-             once was, all is well; if it was copied to another node, remove identity.json from the copy"
+            "another node uses the identity of this one, or this node has lost its latest state: if its cache \
+             directory was restored from a backup, nothing needs to be done; if it was copied to another node, \
+             remove identity.json from the copy"
         ),
-        Err(refused) => tracing::debug!(%member, %refused, "a word of a member is not believed"),
+        Err(refused) => tracing::debug!(%member, %refused, "a message of a member is rejected"),
     }
     false
 }

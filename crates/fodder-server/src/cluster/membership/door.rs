@@ -28,7 +28,7 @@ pub(crate) fn service(engine: Arc<Engine>, info: Arc<NodeInfo>) -> cluster_serve
 }
 
 fn alone() -> Status {
-    refuse(Error::Unavailable("this node is in no cluster".into()))
+    refuse(Error::Unavailable("this node is not in a cluster".into()))
 }
 
 #[tonic::async_trait]

@@ -2,7 +2,7 @@
 //! so it is for the largest clusters.
 //!
 //! etcd going away stops nothing: what was seen stays, and members are asked directly whether they live until it is back.
-//! So is one whose lease ran out while etcd is there: it may be cut off from etcd alone, and answers all the same.
+//! So is one whose lease ran out while etcd answers: it may be cut off from etcd alone, and answers all the same.
 
 mod access;
 mod session;
@@ -84,7 +84,7 @@ impl Shared {
                 let opened = Session::open(&address, way, &self.terms, board, prober);
                 let error = match self.asking_meanwhile(opened).await {
                     Ok(mut session) => {
-                        tracing::info!(%server, "etcd is there");
+                        tracing::info!(%server, "etcd answers");
                         (away, wait) = (false, RETRY);
                         self.session.send_replace(Some(session.clone()));
                         session.keep(&self.news).await
@@ -93,7 +93,7 @@ impl Shared {
                 };
                 self.session.send_replace(None);
                 if !std::mem::replace(&mut away, true) {
-                    tracing::warn!(%server, error, "etcd is away: the members that are known are asked directly until it is back");
+                    tracing::warn!(%server, error, "etcd does not answer: polling the known members directly until it does");
                 }
                 self.asking_meanwhile(tokio::time::sleep(wait)).await;
                 wait = (wait * 2).min(self.terms.interval.max(RETRY));

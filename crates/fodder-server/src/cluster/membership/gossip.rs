@@ -187,7 +187,7 @@ impl Talk {
         let fault = |(seed, found): (&Seed, &Found)| match found {
             Err(why) => Some((seed.clone(), Fault::new(Cause::Name, why))),
             Ok(found) if is_alone && self.echoes.is_disjoint(found) => {
-                Some((seed.clone(), Fault::new(Cause::Gossip, "nobody answers")))
+                Some((seed.clone(), Fault::new(Cause::Gossip, "no node answers")))
             }
             Ok(_) => None,
         };
@@ -228,7 +228,7 @@ impl Talk {
     async fn send(&self, message: &[u8], to: SocketAddr) {
         match self.socket.send_to(message, to).await {
             Ok(bytes) => drop(self.sent_bytes.fetch_add(bytes as u64, Relaxed)),
-            Err(error) => tracing::debug!(%to, %error, "a datagram could not be sent"),
+            Err(error) => tracing::debug!(%to, %error, "cannot send a datagram"),
         }
     }
 
@@ -247,7 +247,7 @@ impl Talk {
         let Some(told) = told else {
             self.strangers += 1;
             if self.strangers.is_power_of_two() {
-                tracing::warn!(%from, count = self.strangers, "gossip that is not of this cluster: see that all nodes have the same token");
+                tracing::warn!(%from, count = self.strangers, "received gossip of another cluster: check that all nodes have the same token");
             }
             return;
         };

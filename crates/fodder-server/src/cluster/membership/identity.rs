@@ -34,7 +34,7 @@ impl Identity {
             Err(error) => return Err(Error::io("read", &path, &error)),
         };
         if last.is_none() && path.exists() {
-            tracing::warn!(path = %path.display(), "the node's identity cannot be read: it becomes a new member");
+            tracing::warn!(path = %path.display(), "cannot read the identity of the node: it becomes a new member");
         }
         let last = last.unwrap_or_else(|| Self { id: NodeId(rand::random()), incarnation: Incarnation(0) });
         let next = Self { incarnation: Incarnation(last.incarnation.0 + 1), ..last };

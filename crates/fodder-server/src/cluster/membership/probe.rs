@@ -142,7 +142,7 @@ impl Prober {
         let mut lines = self.lines.lock();
         if !lines.contains_key(address) {
             let channel = (self.dial)(address)
-                .inspect_err(|error| tracing::warn!(address, %error, "a member cannot be asked"))
+                .inspect_err(|error| tracing::warn!(address, %error, "cannot poll a member"))
                 .ok()?;
             let client = ClusterClient::new(channel).max_decoding_message_size(MAX_BYTES);
             lines.insert(address.to_owned(), Line { client, who: None, under_way: false });

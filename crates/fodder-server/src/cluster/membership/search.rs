@@ -37,16 +37,16 @@ impl Cause {
     /// What to do, in a few words.
     fn advice(self) -> &'static str {
         match self {
-            Self::Name => "see whether the names are right",
-            Self::Silence => "see whether nodes run there and can be reached",
+            Self::Name => "check the names",
+            Self::Silence => "check that nodes run there and can be reached",
             Self::Speech => {
-                "see whether these are gRPC ports of nodes, and whether all nodes have certificates of one authority, or none has"
+                "check that these are gRPC ports of nodes, and that either all nodes have certificates of one authority or none has any"
             }
             Self::Gossip => {
-                "see whether nodes run there, whether these are the ports that they gossip at (their lines `gossip`, not `grpc`), \
-                 whether UDP reaches them, and whether they have the same token"
+                "check that nodes run there, that these are their gossip ports (the line `gossip`, not `grpc`), that \
+                 UDP reaches them, and that they have the same token"
             }
-            Self::Refusal => "see whether they are set up for the same cluster",
+            Self::Refusal => "check that they are configured for the same cluster",
         }
     }
 }
@@ -101,7 +101,7 @@ impl Search {
             if more > 0 {
                 at.push_str(&format!(" and {more} more"));
             }
-            tracing::warn!(at, why, "no other node is found there: {}", cause.advice());
+            tracing::warn!(at, why, "found no other node there: {}", cause.advice());
         }
     }
 

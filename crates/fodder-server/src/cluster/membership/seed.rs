@@ -44,9 +44,7 @@ impl Seed {
         for part in split(text)? {
             let part = part.trim();
             if part.is_empty() {
-                return Err(format!(
-                    "{text:?} has an empty place in its list: write HOST or HOST:PORT, with commas between"
-                ));
+                return Err(format!("{text:?} has an empty entry: write HOST or HOST:PORT, separated by commas"));
             }
             let (hosts, port) = with_port(part, port)?;
             for host in expand(hosts)? {
@@ -112,9 +110,7 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
     for (at, c) in text.char_indices() {
         match c {
             '[' => depth += 1,
-            ']' => {
-                depth = depth.checked_sub(1).ok_or_else(|| format!("{text:?} closes a bracket that it never opened"))?
-            }
+            ']' => depth = depth.checked_sub(1).ok_or_else(|| format!("unmatched ] in {text:?}"))?,
             ',' if depth == 0 => {
                 parts.push(&text[begin..at]);
                 begin = at + 1;
@@ -123,7 +119,7 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
         }
     }
     if depth > 0 {
-        return Err(format!("{text:?} opens a bracket that it never closes"));
+        return Err(format!("unmatched [ in {text:?}"));
     }
     parts.push(&text[begin..]);
     Ok(parts)
@@ -152,8 +148,7 @@ fn expand(hosts: &str) -> Result<Vec<String>, String> {
         return Ok(vec![address.to_owned()]);
     }
     let Some((before, rest)) = hosts.split_once('[') else { return Ok(vec![hosts.to_owned()]) };
-    let (list, after) =
-        rest.split_once(']').ok_or_else(|| format!("{hosts:?} opens a bracket that it never closes"))?;
+    let (list, after) = rest.split_once(']').ok_or_else(|| format!("unmatched [ in {hosts:?}"))?;
     let tails = expand(after)?;
     let mut all = Vec::new();
     for item in list.split(',') {
@@ -273,13 +268,13 @@ mod tests {
     #[test]
     fn what_stands_for_no_host_is_explained() {
         for (text, why) in [
-            ("", "empty place"),
-            ("a,,b", "empty place"),
+            ("", "empty entry"),
+            ("a,,b", "empty entry"),
             ("a:0", "not a port"),
             ("a:http", "not a port"),
             ("a b", "not a host"),
             ("http://a:1", "not a host"),
-            ("gpu[1-", "never closes"),
+            ("gpu[1-", "unmatched ["),
             ("gpu1-3]", "never opened"),
             ("gpu[3-1]", "neither a number nor a range"),
             ("gpu[a-b]", "neither a number nor a range"),

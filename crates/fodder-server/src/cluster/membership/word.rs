@@ -83,7 +83,7 @@ fn sealed_words(members: Vec<Bytes>, answer: bool, seal: &Seal) -> v1::HelloMess
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unbelieved {
     /// Whoever sent it does not know the token.
-    #[error("the seal is not that of this cluster: see that all nodes have the same token")]
+    #[error("the message is not authenticated for this cluster: check that all nodes have the same token")]
     Stranger,
     /// It makes no sense.
     #[error("{0}")]
@@ -101,7 +101,7 @@ pub(super) fn opened_told(message: &v1::HelloMessage, seal: &Seal) -> Result<Tol
         return Err(Unbelieved::Stranger);
     }
     let nonsense = |why: &str| Unbelieved::Nonsense(why.into());
-    let words = v1::Words::decode(message.words.clone()).map_err(|_| nonsense("the words cannot be decoded"))?;
+    let words = v1::Words::decode(message.words.clone()).map_err(|_| nonsense("the message cannot be decoded"))?;
     let (mut told, mut own) = (Told { words: Vec::new(), places: Vec::new(), answer: words.answer }, false);
     for (number, word) in words.members.into_iter().take(MAX_WORDS).enumerate() {
         // What a later version says of others may not be understood; the rest still is.

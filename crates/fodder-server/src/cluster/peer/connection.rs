@@ -123,13 +123,15 @@ impl Connection {
         let generation = trust.tls.as_ref().map(|tls| tls.generation());
         let (stream, hello) = greet(address, trust).await.map_err(|error| match error.kind() {
             // Of the other side's certificate, or what it says about this node's.
-            ErrorKind::InvalidData if trust.tls.is_some() => Failure::Lied(format!("no TLS with it: {error}")),
+            ErrorKind::InvalidData if trust.tls.is_some() => {
+                Failure::Lied(format!("the TLS handshake with it failed: {error}"))
+            }
             _ => error.into(),
         })?;
         let hello = HelloReply::decode(&hello).map_err(|bad| Failure::Lied(bad.to_string()))?;
         if hello.version < GIVES_SINCE {
             return Err(Failure::Refused(format!(
-                "it speaks version {} of the frames, in which nodes do not give",
+                "it speaks version {} of the frames protocol, which does not support requests of nodes",
                 hello.version
             )));
         }
@@ -151,7 +153,7 @@ impl Connection {
         self.send(Request::Meet { nonce: mine }).await?;
         let (head, body) = self.frame().await?;
         let Some(met) = body.first_chunk::<{ MetHead::BYTES }>().filter(|_| head.kind == Kind::Met) else {
-            return Err(Failure::Lied("it answered a greeting with something else".into()));
+            return Err(Failure::Lied("it sent an unexpected reply to a greeting".into()));
         };
         let MetHead { nonce, proof } = MetHead::decode(met);
         if token.proof(Side::Node, &mine, &nonce) != proof {
@@ -161,7 +163,7 @@ impl Connection {
         self.send(Request::Prove { proof }).await?;
         match self.frame().await?.0.kind {
             Kind::Done => Ok(()),
-            _ => Err(Failure::Lied("it answered a proof with something else".into())),
+            _ => Err(Failure::Lied("it sent an unexpected reply to a proof".into())),
         }
     }
 
@@ -178,7 +180,7 @@ impl Connection {
                 self.next(wanted).await
             }
             Question::Hand(_) if self.version < HANDS_SINCE => Err(Failure::Refused(format!(
-                "it speaks version {} of the frames, in which nodes do not ask for what is at hand",
+                "it speaks version {} of the frames protocol, which does not support batches of cached items",
                 self.version
             ))),
             Question::Hand(wanted) => {
@@ -198,11 +200,11 @@ impl Connection {
                 self.send(Request::Take(as_asked(wanted, Manner::Owner))).await?;
                 match self.end(limit, limit).await? {
                     (Kind::Done, _) => Ok(Frame::Done),
-                    _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+                    _ => Err(Failure::Lied("it sent an unexpected reply".into())),
                 }
             }
             Question::Tell(..) if self.version < TELLS_SINCE => Err(Failure::Refused(format!(
-                "it speaks version {} of the frames, in which nodes do not ask each other in words",
+                "it speaks version {} of the frames protocol, which does not support messages between nodes",
                 self.version
             ))),
             Question::Tell(message, patience) => {
@@ -211,7 +213,7 @@ impl Connection {
                     (Kind::Told, body) => PeerReply::decode(body)
                         .map(|reply| Frame::Told(Box::new(reply)))
                         .map_err(|bad| Failure::Lied(bad.to_string())),
-                    _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+                    _ => Err(Failure::Lied("it sent an unexpected reply".into())),
                 }
             }
         }
@@ -221,7 +223,7 @@ impl Connection {
     async fn end(&mut self, first: Duration, progress: Duration) -> Result<(Kind, Bytes), Failure> {
         let mut limit = first;
         loop {
-            let late = |_| Failure::Silent("it does not say how it goes on".into());
+            let late = |_| Failure::Silent("its reply is incomplete".into());
             let (head, body) = timeout(limit, self.frame()).await.map_err(late).flatten()?;
             if head.kind != Kind::Coming {
                 return Ok((head.kind, body));
@@ -244,7 +246,7 @@ impl Connection {
                 }
                 Ok(Frame::Part(part, head.body_bytes as usize - PartHead::BYTES))
             }
-            _ => Err(Failure::Lied("it answered something else than what was asked".into())),
+            _ => Err(Failure::Lied("it sent an unexpected reply".into())),
         }
     }
 
@@ -325,7 +327,7 @@ impl Connection {
             });
         }
         if head.request != self.request {
-            return Err(Failure::Lied("it answered another request".into()));
+            return Err(Failure::Lied("it replied to another request".into()));
         }
         Ok(head)
     }

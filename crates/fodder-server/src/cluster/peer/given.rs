@@ -74,16 +74,16 @@ impl Given {
             let left = &self.wanted.range;
             match frame {
                 Frame::Coming if self.began.elapsed() > patience.coming => {
-                    return Err(Failure::Silent("it keeps on promising".into()));
+                    return Err(Failure::Silent("it sends no data".into()));
                 }
                 // It lives, and waits itself.
                 Frame::Coming => self.late = Duration::ZERO,
                 Frame::Done | Frame::Told(_) | Frame::Lacking => {
-                    return Err(Failure::Lied("it ended an answer that has no end yet".into()));
+                    return Err(Failure::Lied("it ended an incomplete reply".into()));
                 }
                 Frame::Part(part, bytes) => {
                     if part.offset != left.start || bytes == 0 || bytes as u64 > left.end - left.start {
-                        return Err(Failure::Lied("it sent other bytes than those that were asked for".into()));
+                        return Err(Failure::Lied("it sent other bytes than requested".into()));
                     }
                     self.late += asked.elapsed();
                     return Ok(Some((part, bytes)));
@@ -128,11 +128,11 @@ impl Given {
     async fn ask_again(&mut self) -> Result<(), Failure> {
         self.connection = None;
         if std::mem::replace(&mut self.is_asked_again, true) {
-            return Err(Failure::Lied("bytes do not match their checksum, twice".into()));
+            return Err(Failure::Lied("its bytes did not match their checksum twice".into()));
         }
         let began = Instant::now();
         let asked = self.peer.ask(&self.ways, Question::GiveAgain(&self.wanted, self.manner));
-        let late = |_| Failure::Late("it did not answer in time when it was asked again".into());
+        let late = |_| Failure::Late("it did not answer the second request in time".into());
         let asked = timeout(self.patience(), asked).await.map_err(late)?;
         self.late += began.elapsed();
         // What came of that question has been noted with the peer.

@@ -71,7 +71,7 @@ impl Handed {
             let (part, bytes) = match self.frame(wanted).await? {
                 Frame::Part(part, bytes) => (part, bytes),
                 Frame::Lacking => return Ok(false),
-                _ => return Err(Failure::Lied("it answered something else than what was asked".into())),
+                _ => return Err(Failure::Lied("it sent an unexpected reply".into())),
             };
             let is_next = part.offset == wanted.range.start + at as u64 && bytes > 0;
             let Some(room) = buffer[at..].get_mut(..bytes).filter(|_| is_next) else {

@@ -23,7 +23,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// What is said of an order that is not known here.
-pub(super) const NO_ORDER: &str = "this node has no such order";
+pub(super) const NO_ORDER: &str = "this node has no such warm-up";
 
 /// The orders of other nodes.
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl Orders {
     fn keep(self: &Arc<Self>, name: [u8; 16], stage: Stage) -> Result<()> {
         let mut all = self.all.lock();
         if all.len() >= MAX_ORDERS {
-            return Err(Error::Full(format!("this node has {MAX_ORDERS} orders of other nodes already")));
+            return Err(Error::Full(format!("this node already runs {MAX_ORDERS} warm-ups of other nodes")));
         }
         let is_first = all.is_empty();
         all.insert(name, Held { asked_at: Instant::now(), stage });
@@ -132,7 +132,7 @@ impl Orders {
 }
 
 fn name(bytes: &[u8]) -> Result<[u8; 16]> {
-    bytes.try_into().map_err(|_| Error::Invalid("an order is called by 16 bytes".into()))
+    bytes.try_into().map_err(|_| Error::Invalid("the id of a warm-up has 16 bytes".into()))
 }
 
 /// Makes sure that both nodes mean the same objects: this one lists the origin again, if it must.
@@ -143,7 +143,7 @@ async fn same_listing(dataset: &Arc<Dataset>, wanted: &[u8]) -> Result<()> {
     }
     if !is_same() {
         let name = &dataset.config().name;
-        let text = format!("this node lists {name:?} otherwise: run `fodder index {name}` on all nodes");
+        let text = format!("this node has another listing of {name:?}: run `fodder index {name}` on all nodes");
         return Err(Error::Stale(text));
     }
     Ok(())

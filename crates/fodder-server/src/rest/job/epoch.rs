@@ -177,7 +177,7 @@ pub(in crate::rest) async fn begin(
     let order = match (seed, ids) {
         (Some(seed), None) => Order::Seed(seed),
         (None, Some(ids)) => Order::Ids(ids.into()),
-        _ => return Err(Problem::invalid("an epoch is planned by a `seed` or by `ids`: give one of them")),
+        _ => return Err(Problem::invalid("an epoch needs a `seed` or `ids`: give one of them")),
     };
     let of = Arc::clone(&dataset);
     let begun = aside(move || {

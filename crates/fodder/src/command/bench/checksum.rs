@@ -36,13 +36,16 @@ impl Right {
             (None, None) => {}
         }
         let shown = Shown::by(files).context(
-            "--checksum compares with the origin of a mount, with --against DIR2 or with --origin URI: give one of them",
+            "--checksum needs the original files: name a directory in a mount of Fodder, or give --origin URI or --against DIR2",
         )?;
         let mut origins = BTreeMap::new();
         for (name, status) in block_on(shown.datasets(&args.node))? {
             let config = status.config.unwrap_or_default();
             if config.origin.contains(REDACTED) {
-                bail!("the node does not tell what opens {}: give --origin URI, with its credentials", config.origin);
+                bail!(
+                    "the node does not pass on the credentials of {}: give --origin URI, with its credentials",
+                    config.origin
+                );
             }
             let options = OriginOptions { anonymous: config.anonymous, ..OriginOptions::default() };
             origins.insert(name, (config.origin, options));
@@ -83,11 +86,12 @@ impl Opened<'_> {
     /// Compares what was read of a file: sums of pieces of it that do not overlap, in order.
     async fn compare(&self, files: &Files, file: usize, read: &[(u64, Sum)]) -> Result<()> {
         let (path, (below, size)) = (files.path(file), &files.files[file]);
-        let (origin, name) =
-            self.object(below).with_context(|| format!("nothing to compare {} with", path.display()))?;
+        let (origin, name) = self
+            .object(below)
+            .with_context(|| format!("there is no original of {} to compare with", path.display()))?;
         let object = origin.head(&name).await?;
         if object.size != *size {
-            bail!("{} has {size} bytes, and {name:?} of {} has {}", path.display(), origin.uri(), object.size);
+            bail!("{} has {size} bytes, but {name:?} of {} has {}", path.display(), origin.uri(), object.size);
         }
         let mut body = origin.get(&name, &object.version, 0..object.size).await?;
         let (mut rest, mut sum, mut at) = (read, RunningChecksum::of(&[]), 0);
@@ -101,7 +105,7 @@ impl Opened<'_> {
                 }
                 if sum.value() != was.crc {
                     let (path, uri) = (path.display(), origin.uri());
-                    bail!("{path} gave other bytes between {offset} and {until} than {name:?} of {uri} has");
+                    bail!("{path} has other bytes between {offset} and {until} than {name:?} of {uri}");
                 }
                 (rest, sum) = (later, RunningChecksum::of(&[]));
             }
@@ -136,7 +140,7 @@ fn by_file(side: &Side, args: &BenchReadArgs) -> Result<BTreeMap<usize, Vec<(u64
         let (path, size) = (side.files.path(file), side.files.files[file].1);
         let wanted = if args.small { size } else { args.chunk.min(size.saturating_sub(offset)) };
         if sum.bytes != wanted {
-            bail!("{} gave {} bytes from {offset} on, and should have {wanted}", path.display(), sum.bytes);
+            bail!("a read of {} at {offset} returned {} bytes instead of {wanted}", path.display(), sum.bytes);
         }
         match places.entry((file, offset)) {
             Entry::Occupied(other) if *other.get() != sum => bail!(other_bytes(&path, offset)),
@@ -153,5 +157,5 @@ fn by_file(side: &Side, args: &BenchReadArgs) -> Result<BTreeMap<usize, Vec<(u64
 
 /// What is said of a place that gives now this, now that.
 pub(super) fn other_bytes(path: &Path, offset: u64) -> String {
-    format!("{} gave other bytes from {offset} on when it was read again", path.display())
+    format!("{} returned other bytes at {offset} when it was read again", path.display())
 }

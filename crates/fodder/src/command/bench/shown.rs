@@ -33,8 +33,8 @@ impl Shown {
         let shown = Self::at(&dir, &point::mounts()?);
         match files.files.iter().find(|(file, _)| shown.object(file).is_none()) {
             None => Ok(shown),
-            Some(_) if shown.0.is_empty() => bail!("{} is no mount of Fodder", files.root.display()),
-            Some((file, _)) => bail!("{} lies in no mount of Fodder", files.root.join(file).display()),
+            Some(_) if shown.0.is_empty() => bail!("{} is not in a mount of Fodder", files.root.display()),
+            Some((file, _)) => bail!("{} is not in a mount of Fodder", files.root.join(file).display()),
         }
     }
 
@@ -69,7 +69,7 @@ impl Shown {
         match self.0.iter().find(|part| !known.contains_key(&part.dataset)) {
             None => Ok(known),
             Some(part) => bail!(
-                "dataset {} is mounted, and the node does not have it: say which node serves it as for `fodder mount`",
+                "the node does not have dataset {}, which is mounted: name the node that serves it with --addr or --cache-dir, as for `fodder mount`",
                 part.dataset
             ),
         }

@@ -21,24 +21,28 @@ pub(super) struct Rows {
 /// Ids, one a line.
 pub(super) fn ids(path: &Path) -> Result<Arc<[u32]>> {
     let text = read(path)?;
-    lines(&text).map(|(at, line)| number(at, line)).collect()
+    let ids: Result<_> = lines(&text).map(|(at, line)| number(at, line)).collect();
+    ids.with_context(|| shown(path))
 }
 
 /// Lines of `id score`, or of one score for every item.
 pub(super) fn scores(path: &Path) -> Result<Scores> {
-    let text = read(path)?;
-    let is_dense = lines(&text).next().is_some_and(|(_, line)| line.split_whitespace().count() == 1);
+    scores_of(&read(path)?).with_context(|| shown(path))
+}
+
+fn scores_of(text: &str) -> Result<Scores> {
+    let is_dense = lines(text).next().is_some_and(|(_, line)| line.split_whitespace().count() == 1);
     if is_dense {
-        return Ok(Scores::Dense(lines(&text).map(|(at, line)| number(at, line)).collect::<Result<_>>()?));
+        return Ok(Scores::Dense(lines(text).map(|(at, line)| number(at, line)).collect::<Result<_>>()?));
     }
-    let Rows { width, ids, values } = rows(&text)?;
-    ensure!(ids.is_empty() || width == 1, "line 1 has {width} numbers behind the id: a score is one");
+    let Rows { width, ids, values } = rows(text)?;
+    ensure!(ids.is_empty() || width == 1, "line 1 has {width} numbers after the id: give one score");
     Ok(Scores::Sparse { ids, values })
 }
 
 /// Lines of `id number number …`.
 pub(super) fn embeddings(path: &Path) -> Result<Rows> {
-    rows(&read(path)?)
+    rows(&read(path)?).with_context(|| shown(path))
 }
 
 fn rows(text: &str) -> Result<Rows> {
@@ -53,7 +57,7 @@ fn rows(text: &str) -> Result<Rows> {
         let width = values.len() - before;
         match *dimension.get_or_insert(width) {
             first if first == width => {}
-            first => bail!("line {at} has {width} numbers behind the id, and the first has {first}"),
+            first => bail!("line {at} has {width} numbers after the id, but the first line has {first}"),
         }
     }
     Ok(Rows { width: u32::try_from(dimension.unwrap_or(0))?, ids: ids.into(), values: values.into() })
@@ -65,7 +69,12 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn number<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(at: usize, word: &str) -> Result<T> {
-    word.parse().with_context(|| format!("line {at}: {word:?} is not such a number"))
+    word.parse().with_context(|| format!("line {at}: {word:?} is not a valid number"))
+}
+
+/// A file's name for a message.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn read(path: &Path) -> Result<String> {

@@ -3,7 +3,7 @@
 use crate::{
     cli::{LogArgs, MountArgs},
     command::print,
-    join,
+    join, output,
 };
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -16,7 +16,7 @@ use std::{
 
 /// Starts it, and returns once it is mounted, or with why it is not.
 pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot find this program, to mount in the background")?;
+    let program = std::env::current_exe().context("cannot find the program fodder, to mount in the background")?;
     let log = log_file(args, log_args)?;
     let mut command = Command::new(program);
     command
@@ -36,7 +36,7 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
     let said = BufReader::new(child.stdout.take().context("the mount has no output")?);
     let mut shown = String::new();
     for line in said.lines() {
-        let line = line.context("the mount ended in the middle of a word")?;
+        let line = line.context("cannot read what the mount says")?;
         if line == "ready" {
             child.stderr.take().map_or(Ok(()), show_warnings).context("cannot read the warnings of the mount")?;
             let (log, dir) = (log.display(), args.dir.display());
@@ -49,9 +49,9 @@ pub(super) fn run(args: &MountArgs, log_args: &LogArgs) -> Result<ExitCode> {
     child.stderr.take().map(|mut errors| errors.read_to_string(&mut why));
     child.wait()?;
     let why = why.trim();
-    let why = why.strip_prefix("fodder: ").unwrap_or(why);
+    let why = why.strip_prefix("error: ").unwrap_or(why);
     if why.is_empty() {
-        bail!("the mount ended without a word; see its log, {}", log.display());
+        bail!("the mount ended without an error message; see its log, {}", log.display());
     }
     bail!("{why}")
 }
@@ -88,7 +88,7 @@ fn log_file(args: &MountArgs, log_args: &LogArgs) -> Result<PathBuf> {
     let dir = join::cache_dir(&args.node)?;
     join::create_cache_dir(&dir)?;
     if let Some(warning) = join::open_to_others(&dir) {
-        eprintln!("fodder: {warning}");
+        output::warn(warning);
     }
     Ok(dir.join("mount.log"))
 }

@@ -32,7 +32,7 @@ impl Ending {
             process::exit(EXIT_HUNG.into());
         };
         if let Err(error) = thread::Builder::new().name("end".into()).spawn(forced) {
-            tracing::warn!(%error, "no thread to bound the time this node takes to end");
+            tracing::warn!(%error, "cannot start the thread that bounds how long the node takes to end");
         }
         ending
     }

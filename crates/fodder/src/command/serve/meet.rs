@@ -28,8 +28,8 @@ pub(super) async fn hear_of_others(engine: &Engine, node: &Node, way: Way) {
     let is_answered = timeout(within, cluster.membership.first_answer()).await.is_ok();
     if !is_answered && way == Way::Etcd {
         tracing::warn!(
-            "etcd has not answered within {FIRST_ANSWER:?}: the node starts without the others, and fetches for itself \
-             what they may have, until it hears of them"
+            "etcd has not answered within {FIRST_ANSWER:?}: the node starts alone, and fetches from the origin what other nodes \
+             may have, until it knows them"
         );
     }
     let mut members = cluster.membership.members();

@@ -44,7 +44,7 @@ impl Mounting {
     /// Mounts datasets of the node on a directory, and waits until they are there.
     pub(super) async fn start(dir: &Path, datasets: &[String], socket: &Path) -> Result<Self> {
         if datasets.is_empty() {
-            bail!("--mount needs a dataset: name an origin, or add one to the configuration");
+            bail!("--mount needs a dataset: give an origin, or add one to the configuration file");
         }
         let points = match datasets {
             [_] => vec![dir.to_owned()],
@@ -61,17 +61,19 @@ impl Mounting {
         loop {
             let began = Instant::now();
             let why = match self.process.child.wait().await {
-                Ok(status) if status.success() => return tracing::info!("unmounted; the node goes on without it"),
+                Ok(status) if status.success() => {
+                    return tracing::info!("unmounted; the node continues without the mount");
+                }
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),
             };
             if began.elapsed() > LASTING {
                 (left, pause) = AGAIN;
             }
-            tracing::warn!(dir = %self.dir.display(), "the mount ended by itself ({why}); it is made again");
+            tracing::warn!(dir = %self.dir.display(), "the mount ended unexpectedly ({why}); mounting again");
             loop {
                 if left == 0 {
-                    return tracing::error!("the mount is lost again and again; the node goes on without it");
+                    return tracing::error!("the mount keeps ending unexpectedly; the node continues without it");
                 }
                 sleep(pause).await;
                 (left, pause) = (left - 1, pause * 2);
@@ -99,7 +101,7 @@ impl Mounting {
 
 impl Process {
     async fn start(dir: &Path, datasets: &[String], socket: &Path) -> Result<Self> {
-        let program = std::env::current_exe().context("cannot find this program, to mount with it")?;
+        let program = std::env::current_exe().context("cannot find the program fodder, to mount")?;
         let mut child = Command::new(program)
             .args(["mount", "--foreground", "--starter=stays", "--addr"])
             .arg(socket)

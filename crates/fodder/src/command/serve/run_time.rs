@@ -82,7 +82,7 @@ impl Memory {
         if forget && self.forgotten.insert(dataset.name.clone()) {
             let name = &dataset.name;
             tracing::warn!(
-                "{name} will not come back after a restart, since its origin holds credentials: name it in a file (--config)"
+                "dataset {name} is not restored after a restart, because its origin holds credentials: put it into a configuration file (--config)"
             );
         }
         forget

@@ -24,7 +24,7 @@ pub(super) fn read(args: &SimArgs) -> Result<Subject> {
     match (&args.trace, args.workload) {
         (Some(path), _) => of_file(path, args),
         (None, Some(workload)) => of_workload(workload, args),
-        (None, None) => bail!("say --workload or --trace"),
+        (None, None) => bail!("give --workload or --trace"),
     }
 }
 
@@ -50,7 +50,7 @@ fn of_workload(workload: WorkloadArg, args: &SimArgs) -> Result<Subject> {
 fn jobs(args: &SimArgs) -> Result<(Kind, String)> {
     let rates = args.rates.clone().unwrap_or_else(|| vec![1; args.jobs.unwrap_or(USUAL_JOBS) as usize]);
     if let Some(jobs) = args.jobs.filter(|&jobs| jobs as usize != rates.len()) {
-        bail!("there are {} rates for {jobs} jobs: give each job one", rates.len());
+        bail!("--rates has {} values for {jobs} jobs: give one for each job", rates.len());
     }
     let window = args.window.items(args.items);
     let listed: Vec<String> = rates.iter().map(u32::to_string).collect();

@@ -21,7 +21,7 @@ impl List {
         let (name, reader): (_, Box<dyn BufRead>) = if file.as_os_str() == "-" {
             ("stdin".into(), Box::new(io::stdin().lock()))
         } else {
-            let opened = File::open(file).with_context(|| format!("cannot open the list {}", file.display()))?;
+            let opened = File::open(file).with_context(|| format!("cannot read the list {}", file.display()))?;
             (file.display().to_string(), Box::new(BufReader::new(opened)))
         };
         Self::parse(name, reader, target)
@@ -38,7 +38,7 @@ impl List {
             }
             let path = &*spelling::text(line);
             if path.len() > MAX_PATH_BYTES || line.contains(&0) {
-                bail!("{name}:{number}: is no path: it has a NUL in it, or more than {MAX_PATH_BYTES} bytes");
+                bail!("{name}:{number}: not a path: it contains a NUL, or has more than {MAX_PATH_BYTES} bytes");
             }
             let below = path.strip_prefix(target).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path);
             lines.push((number, below.trim_start_matches("./").to_owned()));

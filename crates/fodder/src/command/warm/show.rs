@@ -1,6 +1,7 @@
 //! How a warming is shown: a bar on a terminal, JSON lines for machines, a few sentences at the end.
 
 use super::{super::plural, list::List};
+use crate::output::escaped_name;
 use anyhow::Result;
 use fodder_api::v1::WarmProgress;
 use fodder_core::{engine::warm::average, size};
@@ -50,7 +51,7 @@ impl View {
         let due = self.printed.is_none_or(|printed| printed.elapsed() >= LINE_EVERY);
         if self.json && due && !progress.finished {
             self.printed = Some(Instant::now());
-            super::super::print(&line("progress", &progress, self.began.elapsed(), None)?)?;
+            super::super::print_raw(&line("progress", &progress, self.began.elapsed(), None)?)?;
         }
         self.last = Some(progress);
         Ok(())
@@ -70,7 +71,7 @@ impl View {
         progress.eta_ms = None;
         if self.json {
             let event = if end == End::Finished { "finished" } else { "stopped" };
-            super::super::print(&line(event, &progress, took, list)?)?;
+            super::super::print_raw(&line(event, &progress, took, list)?)?;
         } else {
             super::super::print(&sentences(end, &progress, took, list))?;
         }
@@ -117,9 +118,9 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
     let files = plural(*files, "file");
     let mut text = match (end, progress.complete) {
         (End::Finished, true) => format!("complete: {files}, {all}{}", on_nodes(progress)),
-        (End::Finished, false) => format!("incomplete: {files_there} of {files}, {there} of {all} are there"),
-        (End::Stopped, _) if progress.files == 0 => "stopped before anything was brought in".into(),
-        (End::Stopped, _) => format!("stopped: {files_there} of {files}, {there} of {all} were there"),
+        (End::Finished, false) => format!("incomplete: {files_there} of {files}, {there} of {all} cached"),
+        (End::Stopped, _) if progress.files == 0 => "stopped before anything was fetched".into(),
+        (End::Stopped, _) => format!("stopped: {files_there} of {files}, {there} of {all} cached"),
     };
     if end == End::Finished {
         let (took_s, rate) = (took.as_secs_f64(), size::human(progress.bytes_per_second as u64));
@@ -127,20 +128,20 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
     }
     let said = text.len();
     for node in progress.nodes.iter().filter(|node| !node.error.is_empty()) {
-        let _ = write!(text, "\nnode {} did not do its part: {}", node.address, node.error);
+        let _ = write!(text, "\nnode {} did not finish its part: {}", node.address, node.error);
     }
     if progress.bytes_copied_there < progress.bytes_copied {
         let (there, all) = (size::human(progress.bytes_copied_there), size::human(progress.bytes_copied));
-        let _ = write!(text, "\nof the copies beside the owners', {there} of {all} are there");
+        let _ = write!(text, "\nof the additional replicas, {there} of {all} are cached");
     }
     if end == End::Stopped {
-        text += "\nrun it again to go on";
+        text += "\nrun it again to continue";
     }
     let not_kept = format!("not kept: {}", progress.declined_because);
     for (count, [one, many], why) in [
         (progress.files_too_large, ["does", "do"], "not fit into --max-size"),
         (progress.files_declined, ["is", "are"], not_kept.as_str()),
-        (progress.files_evicted, ["was", "were"], "brought in, and given up again for others by the residency policy"),
+        (progress.files_evicted, ["was", "were"], "fetched, and evicted again for others by the residency policy"),
         (progress.files_failed, ["could", "could"], "not be fetched:"),
     ] {
         if count > 0 {
@@ -148,21 +149,25 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
         }
     }
     for problem in &progress.problems {
-        let _ = write!(text, "\n  {}: {}", problem.path, problem.message);
+        let _ = write!(text, "\n  {}: {}", escaped_name(&problem.path), problem.message);
     }
     if progress.files_outdated > 0 {
         let files = plural(progress.files_outdated, "file");
         let _ = write!(
             text,
-            "\n{files} of these changed or went since the dataset was listed: `fodder index` lists it again"
+            "\n{files} of these changed or disappeared since the dataset was listed: `fodder index` lists it again"
         );
     }
     if progress.files_unknown > 0 {
         let paths = plural(progress.files_unknown, "listed path");
-        let are = if progress.files_unknown == 1 { "is no file" } else { "are no files" };
+        let are = if progress.files_unknown == 1 { "is not a file" } else { "are not files" };
         let _ = write!(text, "\n{paths} {are} of the dataset:");
         for place in &progress.unknown {
-            let _ = write!(text, "\n  {}", list.map_or_else(String::new, |list| list.line(*place)));
+            let _ = write!(
+                text,
+                "\n  {}",
+                list.map_or_else(String::new, |list| escaped_name(&list.line(*place)).into_owned())
+            );
         }
     }
     if end == End::Finished && !progress.complete && text.len() == said {
@@ -171,7 +176,7 @@ fn sentences(end: End, progress: &WarmProgress, took: Duration, list: Option<&Li
                 "\nparts of large files are missing: the nodes that own them have no room, or --max-size is reached; \
                  `fodder cluster status` shows what each holds"
             }
-            false => "\nnodes came or went meanwhile; run it again",
+            false => "\nnodes joined or left meanwhile; run it again",
         };
     }
     text + "\n"
@@ -185,8 +190,8 @@ mod tests {
     fn what_is_incomplete_is_never_without_a_reason() {
         let told = |progress| sentences(End::Finished, &progress, Duration::from_secs(1), None);
         let whole = WarmProgress { files: 4, files_there: 4, bytes: 400, bytes_there: 400, ..Default::default() };
-        assert!(told(whole.clone()).contains("came or went"));
-        assert!(told(WarmProgress { files_there: 3, bytes_there: 300, ..whole.clone() }).contains("came or went"));
+        assert!(told(whole.clone()).contains("joined or left"));
+        assert!(told(WarmProgress { files_there: 3, bytes_there: 300, ..whole.clone() }).contains("joined or left"));
         assert!(told(WarmProgress { bytes_there: 300, ..whole.clone() }).contains("large files are missing"));
         let outdated = WarmProgress { files_there: 3, files_failed: 1, files_outdated: 1, ..whole.clone() };
         assert!(told(outdated).contains("`fodder index`"), "what was listed long ago is listed again");

@@ -144,7 +144,7 @@ fn a_path_that_is_not_in_a_mount_is_refused_with_what_there_is() {
     let mnt = world.place.mnt();
     for command in ["warm", "status", "evict", "advise", "index"] {
         let said = world.ask(&[command], &mnt.join("train/none")).bad();
-        assert!(said.contains("nothing at \"train/none\" in dataset \"origin\""), "{command}: {said}");
+        assert!(said.contains("there is no \"train/none\" in dataset \"origin\""), "{command}: {said}");
     }
     for command in ["status", "evict", "advise", "index"] {
         let said = world.ask(&[command], &world.place.origin()).bad();

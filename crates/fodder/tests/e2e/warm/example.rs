@@ -86,7 +86,7 @@ fn a_slurm_prolog_never_fails_its_node() {
         ("WARM=pets\nLOG=/no/such/directory/log\n".to_owned() + &cache_dir, ""),
         (
             "WARM=pets\nFLAGS='--no-such-flag'\n".to_owned() + &cache_dir,
-            "pets could not be brought in (status 1): error: unexpected argument '--no-such-flag'",
+            "pets could not be brought in (status 2): error: unexpected argument '--no-such-flag'",
         ),
         ("if then ((\n".into(), ""),
     ] {

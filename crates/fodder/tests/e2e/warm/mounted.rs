@@ -29,7 +29,7 @@ fn a_directory_of_a_mount_is_warmed_through_its_node() {
         "a path need not begin with ./ where no dataset is called so: {text}"
     );
     let said = run(fodder().arg("warm").arg(place.mnt().join("test/x")).arg("--cache-dir").arg(&cache)).bad();
-    assert!(said.contains("nothing at \"test/x\" in dataset \"data\""), "{said}");
+    assert!(said.contains("there is no \"test/x\" in dataset \"data\""), "{said}");
     let odd = place.mnt().join(OsStr::from_bytes(b"val/\xff\xfe"));
     let text = run(fodder().arg("warm").arg(&odd).arg("--cache-dir").arg(&cache)).good().text();
     assert!(text.starts_with("complete: 1 file,"), "{text}");

@@ -57,18 +57,18 @@ fn a_part_of_a_dataset_is_warmed_by_its_path() {
 fn wrong_names_are_told_beside_right_ones() {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
-    for (args, expected) in [
-        (&["warm", "pest"][..], "pets"),
-        (&["warm", "pets/cow"], "cow"),
-        (&["warm", "pets", "--from-list", "/no/such/list"], "/no/such/list"),
-        (&["warm", "pets", "--max-size", "lots"], "size"),
-        (&["warm", "pets", "--bandwidth", "fast"], "500MB/s"),
-        (&["warm", "pets", "--workers", "0"], "1..=256"),
-        (&["warm", "pets", "--bandwith", "1MB/s"], "--bandwidth"),
-        (&["warm"], "Usage: fodder warm"),
+    for (args, code, expected) in [
+        (&["warm", "pest"][..], 1, "pets"),
+        (&["warm", "pets/cow"], 1, "cow"),
+        (&["warm", "pets", "--from-list", "/no/such/list"], 1, "/no/such/list"),
+        (&["warm", "pets", "--max-size", "lots"], 2, "size"),
+        (&["warm", "pets", "--bandwidth", "fast"], 2, "500MB/s"),
+        (&["warm", "pets", "--workers", "0"], 2, "1..=256"),
+        (&["warm", "pets", "--bandwith", "1MB/s"], 2, "--bandwidth"),
+        (&["warm"], 2, "Usage: fodder warm"),
     ] {
         let ended = node.client(args);
-        assert_eq!(ended.code, 1, "2 would mean that something is missing: {args:?}");
+        assert_eq!(ended.code, code, "3 would mean that something is missing: {args:?}");
         let said = ended.bad();
         assert!(said.contains(expected), "{args:?}: {said}");
     }
@@ -83,10 +83,7 @@ fn where_nothing_is_the_name_is_to_be_checked_and_the_status_is_1() {
         let ended = run(fodder().args(["warm", target, "--cache-dir"]).arg(cache.path()));
         assert_eq!(ended.code, 1, "{}", ended.text());
         let said = ended.bad();
-        assert!(
-            said.contains("nothing to bring in") && said.contains(origin) && said.contains("fodder index"),
-            "{said}"
-        );
+        assert!(said.contains("nothing to fetch") && said.contains(origin) && said.contains("fodder index"), "{said}");
     }
     fs::write(empty.path().join("cat.png"), b"cat").unwrap();
     node.client(&["index", "pets"]).good();
@@ -96,12 +93,12 @@ fn where_nothing_is_the_name_is_to_be_checked_and_the_status_is_1() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_and_the_status_is_2() {
+fn what_does_not_fit_is_told_and_the_status_is_3() {
     let (data, cache) = (Data::new(), tempfile::tempdir().unwrap());
     let node = Node::start(cache.path(), &[data.path(), "--name", "pets"]);
     for _ in 0..2 {
         let ended = node.client(&["warm", "pets", "--max-size", "400KB", "--json"]);
-        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert_eq!(ended.code, 3, "{}", ended.stderr);
         let told = last(&ended);
         assert!(told["bytes_there"].as_u64().unwrap() <= 400_000, "{told}");
         assert_eq!(told["files_there"].as_u64().unwrap() + told["files_too_large"].as_u64().unwrap(), 8, "{told}");
@@ -116,7 +113,7 @@ fn a_full_cache_under_minio_is_said_to_be_full() {
     fs::write(data.dir.path().join("big.bin"), vec![7; 40 << 20]).unwrap();
     let node = Node::start(cache.path(), &[data.path(), "--name", "pets", "--cache-size", "20MiB"]);
     let ended = node.client(&["warm", "pets"]);
-    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
     let text = ended.text();
     assert!(text.contains("1 file is not kept") && text.contains("minio"), "{text}");
 }
@@ -132,7 +129,7 @@ fn a_list_names_what_to_bring_in_and_its_junk_is_named_by_line() {
     assert_eq!((&told["files"], &told["complete"]), (&2.into(), &true.into()), "{told}");
     fs::write(&list, "dog/3.png\ndog/cow.png\ndog/2.png\n../../etc/passwd\n").unwrap();
     let ended = node.client(&["warm", "pets", "--from-list", list_arg]);
-    assert_eq!(ended.code, 2);
+    assert_eq!(ended.code, 3);
     let text = ended.text();
     for line in ["files.txt:2: dog/cow.png", "files.txt:4: ../../etc/passwd"] {
         assert!(text.contains(line), "{text}");
@@ -140,7 +137,7 @@ fn a_list_names_what_to_bring_in_and_its_junk_is_named_by_line() {
     assert!(text.contains("2 of 2 files"), "what is right came all the same: {text}");
     fs::write(&list, b"dog/3.png\n\xff\xfe\n").unwrap();
     let ended = node.client(&["warm", "pets", "--from-list", list_arg]);
-    assert_eq!(ended.code, 2, "a name may be any bytes, and this one is nobody's");
+    assert_eq!(ended.code, 3, "a name may be any bytes, and this one is nobody's");
     assert!(ended.text().contains("files.txt:2: "));
     fs::write(&list, b"dog/3.png\na\0b\n").unwrap();
     let ended = node.client(&["warm", "pets", "--from-list", list_arg]);
@@ -172,7 +169,7 @@ fn interrupt(signal: Signal) {
     }
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
     let stopped: Value = serde_json::from_str(&lines.last().unwrap().unwrap()).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(child.wait().unwrap().code(), Some(3));
     assert_eq!((&stopped["event"], there(&stopped) < 8), (&"stopped".into(), true), "{stopped}");
     assert!(stopped["bytes_per_second"].as_f64().unwrap() > 0.0, "{stopped}");
     wait_for("the node to stop fetching", || node.status()["memory"]["used_bytes"] == 0);
@@ -194,7 +191,7 @@ fn what_is_said_at_a_stop_is_what_a_second_run_finds() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let stopped: Value = serde_json::from_slice(output.stdout.split(|b| *b == b'\n').rev().nth(1).unwrap()).unwrap();
-    assert_eq!((output.status.code(), &stopped["event"]), (Some(2), &"stopped".into()), "{stopped}");
+    assert_eq!((output.status.code(), &stopped["event"]), (Some(3), &"stopped".into()), "{stopped}");
     assert!(stopped["bytes_there"].as_u64().unwrap() >= 4 << 20, "{stopped}");
     let again = last(&node.client(&["warm", "pets", "--json", "--max-size", "0"]));
     assert!(again["bytes_skipped"].as_u64() >= stopped["bytes_there"].as_u64(), "{again}");

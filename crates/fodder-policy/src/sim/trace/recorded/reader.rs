@@ -79,7 +79,7 @@ impl Reader {
         };
         match found {
             Some(found) => Ok(self.datasets.swap_remove(found).trace.build()),
-            None if names.is_empty() => Err(Error::Invalid("the recording has no dataset: nothing was read".into())),
+            None if names.is_empty() => Err(Error::Invalid("the recording is empty: no dataset was read".into())),
             None => Err(Error::Invalid(match &self.wanted {
                 Some(wanted) => format!("the recording has no dataset {wanted:?}, but {}", names.join(", ")),
                 None => format!("the recording has several datasets: choose one of {}", names.join(", ")),
@@ -146,11 +146,11 @@ fn check_header(header: &[u8]) -> Result<()> {
     let (magic, version) = header.split_at(MAGIC.len());
     let version = u16::from_le_bytes([version[0], version[1]]);
     if magic != MAGIC {
-        return Err(Error::Invalid("this is not a recording of fodder".into()));
+        return Err(Error::Invalid("this is not a recording of Fodder".into()));
     }
     if version != VERSION {
         return Err(Error::Invalid(format!(
-            "the recording is of version {version}, and this program reads version {VERSION}: use the one that wrote it"
+            "the recording has version {version}, and this version of Fodder reads version {VERSION}: use the version that wrote it"
         )));
     }
     Ok(())

@@ -36,7 +36,7 @@ impl FromStr for Columns {
     fn from_str(text: &str) -> Result<Self> {
         let (mut id, mut size) = (None, None);
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let invalid = || Error::Invalid(format!("{part:?} is not such as obj-id-col=2"));
+            let invalid = || Error::Invalid(format!("{part:?} is not NAME=NUMBER, such as obj-id-col=2"));
             let (key, value) = part.split_once('=').ok_or_else(invalid)?;
             let column = value.trim().parse().ok().and_then(|column: usize| column.checked_sub(1)).ok_or_else(invalid);
             match key.trim() {
@@ -46,7 +46,7 @@ impl FromStr for Columns {
                 _ => return Err(invalid()),
             }
         }
-        let id = id.ok_or_else(|| Error::Invalid("no column is said to be the id: add obj-id-col=…".into()))?;
+        let id = id.ok_or_else(|| Error::Invalid("the column of the id is missing: add obj-id-col=…".into()))?;
         Ok(Self { id, size })
     }
 }

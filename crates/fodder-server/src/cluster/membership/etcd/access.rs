@@ -53,17 +53,21 @@ impl EtcdConfig {
     pub fn check(&self) -> Result<()> {
         let wrong = |text: &str| Err(Error::Invalid(text.into()));
         match self {
-            Self { cert: Some(_), key: None, .. } => wrong("etcd.cert needs its private key in etcd.key"),
+            Self { cert: Some(_), key: None, .. } => {
+                wrong("cluster.etcd.cert (--etcd-cert) needs its private key in cluster.etcd.key (--etcd-key)")
+            }
             Self { key: Some(_), cert: None, .. } => {
-                wrong("etcd.key is the key of a certificate: give it in etcd.cert")
+                wrong("cluster.etcd.key (--etcd-key) needs its certificate in cluster.etcd.cert (--etcd-cert)")
             }
-            Self { ca: None, cert: Some(_), .. } => {
-                wrong("etcd.cert is shown over TLS only: give the authority of etcd's own certificate in etcd.ca")
-            }
+            Self { ca: None, cert: Some(_), .. } => wrong(
+                "cluster.etcd.cert (--etcd-cert) needs TLS: give the authority of the certificate of etcd in cluster.etcd.ca (--etcd-ca)",
+            ),
             Self { user: Some(_), password_file: None, .. } => {
-                wrong("etcd.user needs its password in etcd.password_file")
+                wrong("cluster.etcd.user (--etcd-user) needs cluster.etcd.password_file (--etcd-password-file)")
             }
-            Self { user: None, password_file: Some(_), .. } => wrong("etcd.password_file is whose? Give etcd.user"),
+            Self { user: None, password_file: Some(_), .. } => {
+                wrong("cluster.etcd.password_file (--etcd-password-file) needs cluster.etcd.user (--etcd-user)")
+            }
             _ => Ok(()),
         }
     }
@@ -101,7 +105,7 @@ impl EtcdConfig {
     fn password(&self) -> Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };
         let text = String::from_utf8(bytes(path)?)
-            .map_err(|_| Error::Invalid(format!("the password in {} is no text", path.display())))?;
+            .map_err(|_| Error::Invalid(format!("the password in {} is not UTF-8", path.display())))?;
         let text = text.trim_end_matches(['\r', '\n']);
         match text.is_empty() {
             true => Err(Error::Invalid(format!("the password in {} is empty", path.display()))),
@@ -189,12 +193,12 @@ impl Access {
         let token = match answer {
             Ok(answer) => answer.into_inner().token,
             Err(status) if status.message().contains("authentication is not enabled") => {
-                tracing::warn!("etcd asks nobody who he is: its authentication is not enabled");
+                tracing::warn!("authentication is not enabled at etcd, so a user and password have no effect");
                 return Ok(());
             }
-            Err(status) => return Err(format!("etcd does not let this node in: {}", status.message())),
+            Err(status) => return Err(format!("etcd refuses this node: {}", status.message())),
         };
-        let mut token: MetadataValue<Ascii> = token.parse().map_err(|_| "etcd's token is no text".to_owned())?;
+        let mut token: MetadataValue<Ascii> = token.parse().map_err(|_| "the token of etcd is not text".to_owned())?;
         token.set_sensitive(true);
         *self.token.lock() = Some(token);
         Ok(())

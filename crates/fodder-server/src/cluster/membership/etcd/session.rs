@@ -138,7 +138,7 @@ impl Session {
                 },
                 _ = renew.tick() => {
                     if last_kept.elapsed() > self.ttl {
-                        return Err("the lease was not kept in time".into());
+                        return Err("the lease was not renewed in time".into());
                     }
                     let _ = ask.try_send(LeaseKeepAliveRequest { id: self.lease });
                 }
@@ -195,7 +195,7 @@ impl Session {
         let message = HelloMessage::decode(kv.value.clone()).ok();
         let words = message.and_then(|message| opened(&message, &self.seal).ok()).unwrap_or_default();
         let Some(member) = words.into_iter().next().filter(|member| kv.key == self.key(member.id).as_bytes()) else {
-            tracing::debug!(key = ?kv.key, "a key at etcd that is not of this cluster");
+            tracing::debug!(key = ?kv.key, "ignoring a key at etcd that does not belong to this cluster");
             return;
         };
         if self.living.len() >= MAX_KEYS as usize {

@@ -55,8 +55,8 @@ async fn who_is_not_known_to_etcd_is_told_why_without_a_password() {
     let other =
         Authority::new("another").issue("a node", &[]).write(&etcd.dir().join("other"), Authority::new("x").pem());
     for (config, why) in [
-        (EtcdConfig { password_file: secret("a wrong password"), ..good.clone() }, "does not let this node in"),
-        (EtcdConfig { user: Some("nobody".into()), ..good.clone() }, "does not let this node in"),
+        (EtcdConfig { password_file: secret("a wrong password"), ..good.clone() }, "refuses this node"),
+        (EtcdConfig { user: Some("nobody".into()), ..good.clone() }, "refuses this node"),
         (EtcdConfig { ca: Some(other.ca.clone()), ..good.clone() }, "invalid peer certificate"),
         (EtcdConfig { cert: None, key: None, ..good.clone() }, ""),
         (EtcdConfig { cert: Some(other.cert.clone()), key: Some(other.key.clone()), ..good.clone() }, ""),
