@@ -102,7 +102,7 @@ def test_a_dataset_may_be_refreshed_and_opened_any_number_of_times(serve, tmp_pa
 
 
 def test_a_dataset_that_does_not_exist_says_which_do(node):
-    with pytest.raises(LookupError, match="no dataset 'cars'; it has: pets"):
+    with pytest.raises(LookupError, match="no dataset 'cars'; the node at .* has: pets"):
         fodder.connect(node.address).dataset("cars")
 
 

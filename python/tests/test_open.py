@@ -164,7 +164,7 @@ def test_settings_without_effect_on_a_dataset_that_the_node_has_are_named(serve,
     assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match="have no effect on it: cache size 20%; remove it first"):
         fodder.open(data.folder, cache_dir=node.cache, cache_size="20%")
-    with pytest.warns(UserWarning, match=r"cache size 1\.0 GiB has no effect: .* runs already with 64\.0 MiB"):
+    with pytest.warns(UserWarning, match=r"cache size 1\.0 GiB has no effect: .* already running with 64\.0 MiB"):
         fodder.open(data.folder, cache_dir=node.cache, cache_size="1GiB")
 
 

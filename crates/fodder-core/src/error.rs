@@ -48,7 +48,7 @@ impl Error {
         match error.kind() {
             K::NotFound => Error::NotFound(text),
             K::PermissionDenied => Error::Denied(text),
-            K::StorageFull | K::QuotaExceeded => Error::Full(text),
+            K::StorageFull | K::QuotaExceeded => Error::Full(format!("{text}; make room on that file system")),
             _ => Error::Unavailable(text),
         }
     }

@@ -425,14 +425,13 @@ pub struct JoinArgs {
 
 /// Which node a client command speaks to.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Node")]
 pub struct NodeArgs {
     /// Address of the node: `HOST:PORT` or the path of its Unix socket; of several, separated by commas, the first that
     /// answers is used. Default: the node of the cache directory, then 127.0.0.1:18284.
-    #[arg(long, env = "FODDER_ADDR")]
+    #[arg(long, env = "FODDER_ADDR", help_heading = "Node")]
     pub addr: Option<String>,
     /// Use the node of this cache directory.
-    #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR")]
+    #[arg(long, value_name = "DIR", env = "FODDER_CACHE_DIR", help_heading = "Node")]
     pub cache_dir: Option<PathBuf>,
     /// How large the cache of a node is that has to be started, where a command lets its user say so.
     #[arg(skip)]

@@ -161,10 +161,13 @@ impl Job {
     /// taken.
     pub async fn report_embeddings(&self, dimension: u32, ids: Arc<[u32]>, values: Arc<[f32]>) -> Result<u64> {
         let width = dimension as usize;
+        if ids.is_empty() {
+            return Err(Error::Invalid("no embeddings were given: report at least one item".into()));
+        }
         if width == 0 || ids.len().checked_mul(width) != Some(values.len()) {
             let (ids, values) = (ids.len(), values.len());
             return Err(Error::Invalid(format!(
-                "{values} numbers were given for {ids} embeddings of {dimension} numbers each: give as many for each item, and at least one item"
+                "{values} numbers were given for {ids} embeddings of {dimension} numbers each: give as many for each item"
             )));
         }
         let (dataset, job) = self.name();

@@ -323,7 +323,10 @@ mod tests {
         };
         assert!(matches!(with_format(0), Unusable::Rebuild(_)));
         let newer = with_format(FORMAT + 1);
-        assert!(matches!(&newer, Unusable::Fail(Error::Conflict(text)) if text.contains("upgrade")), "{newer:?}");
+        assert!(
+            matches!(&newer, Unusable::Fail(Error::Conflict(text)) if text.contains("newer version of Fodder")),
+            "{newer:?}"
+        );
     }
 
     #[test]

@@ -68,8 +68,8 @@ fn a_batch_asked_for_wrongly_is_refused() {
     let mut run = Run::new(deal(2, Uneven::Pad), Mode::Strict);
     run.deliver(0, 8, &|_| false);
     let message = |result: Result<Option<Arc<[Served]>>>| result.unwrap_err().to_string();
-    assert!(message(run.ledger.given(0, 0, 9)).contains("asked with 8 items and now with 9"));
-    assert!(message(run.ledger.given(2, 0, 8)).contains("no rank 2 in a job of 2 ranks"));
+    assert!(message(run.ledger.given(0, 0, 9)).contains("requested with a count of 8 and now with 9"));
+    assert!(message(run.ledger.given(2, 0, 8)).contains("no rank 2: the job has 2 ranks"));
     let early = run.ledger.acknowledge(&run.deal, 0, 1).unwrap_err().to_string();
     assert!(early.contains("batch 1 of rank 0 was not delivered (the next is 1)"), "{early}");
     run.ledger.acknowledge(&run.deal, 0, 0).unwrap();

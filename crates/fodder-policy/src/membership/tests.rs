@@ -179,7 +179,7 @@ fn a_full_view_takes_who_speaks_and_not_who_is_heard_of() {
     view.hear(member(9), Voice::Own, SECOND).unwrap();
     assert_eq!((state(&view, 3), state(&view, 9)), ("unknown".into(), "serving".into()));
     let error = view.hear(member(10), Voice::Own, SECOND).unwrap_err();
-    assert_eq!(error.to_string(), "there are 8 members already, and more are not taken");
+    assert_eq!(error.to_string(), "there are already 8 members, which is the maximum");
     for id in 100..10_000 {
         view.hear(said(id, 1, 1, State::Left), Voice::Own, SECOND).unwrap();
     }

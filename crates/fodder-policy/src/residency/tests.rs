@@ -18,10 +18,10 @@ fn every_policy_is_found_again_by_its_name() {
 fn an_unknown_name_lists_the_choices_and_the_nearest() {
     let message = |name: &str| name.parse::<Policy>().map_err(|error| error.to_string());
     let all = Policy::ALL.map(Policy::name).join(", ");
-    let expected = format!("there is no residency policy \"lur\"; choose one of {all} (did you mean lru?)");
+    let expected = format!("unknown policy \"lur\": choose one of {all} (did you mean lru?)");
     assert_eq!(message("lur"), Err(expected));
     assert_eq!(message("mino").unwrap_err().split(" (").last(), Some("did you mean minio?)"));
-    assert_eq!(message("xyz-9"), Err(format!("there is no residency policy \"xyz-9\"; choose one of {all}")));
+    assert_eq!(message("xyz-9"), Err(format!("unknown policy \"xyz-9\": choose one of {all}")));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn settings_default_to_what_the_papers_say_and_refuse_what_is_no_setting() {
     let set: Settings = serde_json::from_str(r#"{"importance": {"low_region": 0.25}}"#).unwrap();
     assert_eq!(f64::from(set.importance.low_region), 0.25);
     for (wrong, expected) in [
-        (r#"{"importance": {"low_region": 2}}"#, "2 is not a share: write a number from 0 to 1"),
+        (r#"{"importance": {"low_region": 2}}"#, "2 is not a share from 0 to 1"),
         (r#"{"importance": {"low_region": -0.5}}"#, "-0.5 is not a share"),
         (r#"{"semantic": {"eff": 100}}"#, "unknown field `eff`"),
         (r#"{"lru": {}}"#, "unknown field `lru`"),

@@ -30,7 +30,7 @@ fn a_configuration_writes_each_mode_by_its_name() {
 fn bounds_that_mean_nothing_are_refused() {
     for fraction in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         let message = approx(fraction, 2).check().unwrap_err().to_string();
-        assert!(message.contains("a number from 0 to 1"), "{message}");
+        assert!(message.contains("a share from 0 to 1"), "{message}");
     }
     assert!(approx(0.0, 0).check().unwrap_err().to_string().contains("at least 1"));
     for mode in [Mode::Strict, Mode::Reorder { window: 0 }, approx(0.0, 1), approx(1.0, u32::MAX)] {

@@ -137,7 +137,7 @@ impl Rank {
         let answer = match world.nodes[self.node].next_batch(request, &|id: u32| id.is_multiple_of(modulus), world.now)
         {
             // It asked before with another count, and did not hear the answer: it begins anew.
-            Err(Error::Conflict(text)) if text.contains("was asked with") => {
+            Err(Error::Conflict(text)) if text.contains("was requested with a count of") => {
                 let node = self.node;
                 self.go_to(node, true);
                 return Ok(());

@@ -194,7 +194,7 @@ impl ClusterConfig {
         match (scheme, self.etcd.ca.is_some()) {
             ("", _) | ("https", true) | ("http", false) => Ok(rest.trim_end_matches('/')),
             ("https", false) => Err(Error::Invalid(format!(
-                "{text:?} uses TLS: give the authority of the certificate of etcd with cluster.etcd.ca (--etcd-ca)"
+                "{text:?} uses TLS: give the authority of the certificate of etcd in cluster.etcd.ca (--etcd-ca)"
             ))),
             ("http", true) => Err(Error::Invalid(format!(
                 "cluster.etcd.ca (--etcd-ca) is given, so etcd uses TLS: write https:// in {text:?}, or leave out http://"

@@ -78,15 +78,27 @@ impl From<Error> for Problem {
     }
 }
 
+/// What the framework says is wrong with a request, in the words of who sent it.
+fn plain(text: &str) -> String {
+    let beginnings = [
+        ("Failed to deserialize the JSON body into the target type: ", "the body has a mistake: "),
+        ("Failed to parse the request body as JSON: ", "the body is not valid JSON: "),
+        ("Failed to deserialize query string: ", "the query has a mistake: "),
+        ("Invalid URL: ", "the path has a mistake: "),
+    ];
+    let known = beginnings.into_iter().find_map(|(from, to)| Some(format!("{to}{}", text.strip_prefix(from)?)));
+    known.unwrap_or_else(|| text.to_owned())
+}
+
 impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Self {
-        Self::invalid(rejection.body_text())
+        Self::invalid(plain(&rejection.body_text()))
     }
 }
 
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Self {
-        Self::invalid(rejection.body_text())
+        Self::invalid(plain(&rejection.body_text()))
     }
 }
 
@@ -98,7 +110,7 @@ impl From<JsonRejection> for Problem {
                 "unsupported_media_type",
                 "send JSON, with the header Content-Type: application/json",
             ),
-            other => Self::invalid(other.body_text()),
+            other => Self::invalid(plain(&other.body_text())),
         }
     }
 }

@@ -40,7 +40,11 @@ impl Answer {
     /// The kind of a problem, which must be told in full.
     fn problem(&self) -> String {
         let body = self.json();
-        assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{body}");
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with(|first: char| !first.is_uppercase()),
+            "in Fodder's words, not the framework's: {body}"
+        );
         body["error"]["kind"].as_str().unwrap().to_owned()
     }
 }

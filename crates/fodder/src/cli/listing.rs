@@ -7,32 +7,31 @@ use std::time::Duration;
 
 /// How an origin is listed. What is not given has its default.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
-#[command(next_help_heading = "Listing")]
 pub struct ListingArgs {
     /// Which symbolic links of a local directory to follow: `inside` (those that lead to a place inside the directory), `all`
     /// or `never`. Default: inside.
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, help_heading = "Listing", value_name = "WHICH")]
     pub follow_links: Option<FollowLinks>,
     /// How many paths through symbolic links may lead to the same directory. Default: 256.
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = "Listing", value_name = "N")]
     pub max_aliases: Option<u32>,
     /// Fail if the origin has more entries. Default: 1000000000.
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = "Listing", value_name = "N")]
     pub max_entries: Option<u64>,
     /// Fail if directories are nested deeper. Default: 1024.
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = "Listing", value_name = "N")]
     pub max_depth: Option<u32>,
     /// Fail if listing the origin takes more memory for names and versions. Default: 8GiB.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, help_heading = "Listing", value_name = "SIZE", value_parser = parse_bytes)]
     pub max_list_memory: Option<u64>,
     /// Fail if listing the origin takes longer. Default: 6h.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, help_heading = "Listing", value_name = "DURATION", value_parser = parse_duration)]
     pub list_timeout: Option<Duration>,
     /// Refuse a refresh that would remove a larger share of the objects (0 to 1), until it is confirmed. Default: 0.5.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, help_heading = "Listing", value_name = "SHARE")]
     pub max_removed: Option<f64>,
     /// How long to keep cached data of removed objects. Default: 1h.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, help_heading = "Listing", value_name = "DURATION", value_parser = parse_duration)]
     pub removed_grace: Option<Duration>,
 }
 

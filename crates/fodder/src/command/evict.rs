@@ -2,7 +2,7 @@
 
 use super::target::Target;
 use crate::{cli::NodeArgs, command::plural, output};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use fodder_api::v1::{EvictRemainder, EvictRequest};
 use fodder_core::size;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub(super) async fn run(dataset: &str, prefix: &str, this_node: bool, node: &Nod
     );
     let prefix = if target.mounted { target.path } else { prefix.into() };
     let request = EvictRequest { dataset: target.dataset, prefix, this_node, exact: target.mounted };
-    let report = target.client.evict_with(request).await?;
+    let report = target.client.evict_with(request).await.map_err(|error| hinted(error, dataset))?;
     let mut text = format!("evicted {}, {} freed\n", plural(report.pieces, "piece"), size::human(report.bytes));
     for node in report.nodes.iter().filter(|node| node.error.is_empty()) {
         text += &format!("  {}: {}, {}\n", node.address, plural(node.pieces, "piece"), size::human(node.bytes));
@@ -27,6 +27,16 @@ pub(super) async fn run(dataset: &str, prefix: &str, this_node: bool, node: &Nod
         output::error(format_args!("node {} evicted nothing: {}", node.address, node.error));
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// An error, with a hint for those who name a part of a dataset as `fodder warm` takes it.
+fn hinted(error: fodder_api::Error, named: &str) -> anyhow::Error {
+    match (&error, named.split_once('/')) {
+        (fodder_api::Error::NotFound(_), Some((dataset, path))) => {
+            anyhow!("{error}\nfor a part of a dataset, run `fodder evict {dataset} --prefix {path}`")
+        }
+        _ => error.into(),
+    }
 }
 
 /// What was not freed, why, and what to do about it: one line for each reason.

@@ -38,6 +38,7 @@ fn what_does_not_exist_is_named_beside_what_does() {
         (&["get", "pets", "/etc/passwd"], "/etc/passwd"),
         (&["get", "pets", "0", "--offset", "1GiB"], "50000"),
         (&["evict", "pest"], "pets"),
+        (&["evict", "pets/cat"], "--prefix cat"),
         (&["verify", "pest"], "pets"),
         (&["index", "pest"], "pets"),
         (&["datasets", "remove", "pest"], "pets"),

@@ -205,3 +205,20 @@ fn a_cache_directory_that_is_a_file_is_called_one() {
     assert!(said.contains("is not a directory") && said.contains("--cache-dir"), "{said}");
     assert!(!said.contains("chmod"), "{said}");
 }
+
+#[test]
+fn help_has_each_flag_below_the_heading_it_belongs_to() {
+    for (command, flag, heading) in [
+        (&["job", "resume"][..], "--world", "Options:"),
+        (&["job", "resume"], "--addr", "Node:"),
+        (&["mount"], "--patience", "Options:"),
+        (&["mount"], "--max-depth", "Listing:"),
+        (&["serve"], "--config", "Options:"),
+        (&["serve"], "--rest", "Addresses:"),
+    ] {
+        let help = run(fodder().args(command).arg("-h")).good().text();
+        let at = help.find(&format!(" {flag} ")).unwrap();
+        let heading_of = help[..at].lines().rfind(|line| line.ends_with(':') && !line.starts_with(' '));
+        assert_eq!(heading_of, Some(heading), "{command:?} {flag}");
+    }
+}

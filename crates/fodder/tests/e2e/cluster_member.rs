@@ -266,7 +266,9 @@ fn a_node_that_no_other_could_reach_or_that_is_told_nonsense_does_not_start() {
     assert!(refused(&["--join", "gpu[01-04]"]).contains("--grpc 0.0.0.0:"));
     assert!(refused(&["--join", "gpu[4-1]"]).contains("gpu[01-04,07]"));
     assert!(refused(&["--join", "127.0.0.1", "--zone", "rack 7"]).contains("is not the name of a zone"));
-    assert!(refused(&["--join", "127.0.0.1", "--advertise", "0.0.0.0:18284"]).contains("they would connect to themselves"));
+    assert!(
+        refused(&["--join", "127.0.0.1", "--advertise", "0.0.0.0:18284"]).contains("they would connect to themselves")
+    );
     assert!(refused(&["--join", "127.0.0.1", "--membership", "magic"]).contains("`etcd`"));
     assert!(refused(&["--join", "127.0.0.1", "--token-file", "/no/such/file"]).contains("/no/such/file"));
 }

@@ -44,7 +44,7 @@ fn ranks_that_plan_differently_are_told() {
     for other in [Order::Seed(6), Order::Ids([1].into())] {
         assert!(text(jobs.begin(job, 1, 3, other, NOW)).contains("give the same seed or ids on every rank"));
     }
-    assert!(text(jobs.begin(job, 2, 3, Order::Seed(5), NOW)).contains("no rank 2 in a job of 2 ranks"));
+    assert!(text(jobs.begin(job, 2, 3, Order::Seed(5), NOW)).contains("no rank 2: the job has 2 ranks"));
     assert!(text(jobs.begin(job, 1, 1, Order::Seed(5), NOW)).contains("epoch 1 of job \"a\" is over"));
     let unplanned = jobs.next_batch(BatchRequest { job, epoch: 4, rank: 0, number: 0, count: 1 }, &|_| false, NOW);
     assert!(text(unplanned).contains("epoch 4 of job \"a\" has not begun"));
@@ -57,7 +57,7 @@ fn a_plan_may_be_made_before_it_is_begun() {
     let ids: std::sync::Arc<[u32]> = [4, 2, 8].into();
     let plan = |snapshot, ids| std::sync::Arc::new(crate::plan::Plan::new(snapshot, 0, Order::Ids(ids)).unwrap());
     assert_eq!(jobs.begin_with(job, 0, plan(SNAPSHOT, ids.clone()), NOW).unwrap().items, 2);
-    assert!(text(jobs.begin_with(job, 1, plan(SNAPSHOT, [4, 8, 2].into()), NOW)).contains("otherwise"));
+    assert!(text(jobs.begin_with(job, 1, plan(SNAPSHOT, [4, 8, 2].into()), NOW)).contains("another plan"));
     // The other rank's was made when the dataset had been refreshed; the epoch stays on its snapshot.
     let newer = Snapshot { fingerprint: 8, items: 150 };
     jobs.refreshed(newer);

@@ -13,7 +13,7 @@ fn every_rank_may_introduce_the_job() {
     assert_eq!(jobs.find("a"), Some(job));
     assert_eq!(jobs.find("c"), None);
     let other = Introduction { world: 2, ..Introduction::new("a") };
-    assert!(text(jobs.introduce(other, NOW)).contains("is here with other settings (1 ranks, strict)"));
+    assert!(text(jobs.introduce(other, NOW)).contains("with other settings (ranks: 1, mode: strict)"));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn ranks_at_different_nodes_close_an_epoch_together() {
     a.begin(here, 0, 0, Order::Seed(5), NOW).unwrap();
     tell(&mut a, &mut b);
     let there = introduce(&mut b, Introduction { world: 2, ..Introduction::new("train") });
-    assert!(text(b.begin(there, 1, 0, Order::Seed(6), NOW)).contains("planned epoch 0 otherwise"));
+    assert!(text(b.begin(there, 1, 0, Order::Seed(6), NOW)).contains("begun epoch 0 with another plan"));
     b.begin(there, 1, 0, Order::Seed(5), NOW).unwrap();
     consume(&mut a, here, 0, 0..5);
     consume(&mut b, there, 1, 0..5);
@@ -165,7 +165,7 @@ fn a_listed_plan_is_there_when_a_rank_brings_it() {
     a.begin(here, 0, 0, Order::Ids(Arc::clone(&ids)), NOW).unwrap();
     consume(&mut a, here, 0, 0..2);
     assert!(tell(&mut a, &mut b).remove(0).opened.is_empty());
-    assert!(text(b.begin(there, 1, 0, Order::Ids((0..50).collect()), NOW)).contains("planned epoch 0 otherwise"));
+    assert!(text(b.begin(there, 1, 0, Order::Ids((0..50).collect()), NOW)).contains("begun epoch 0 with another plan"));
     b.begin(there, 1, 0, Order::Ids(ids), NOW).unwrap();
     tell(&mut a, &mut b);
     assert_eq!(b.audit(there, 0).unwrap().consumed, 20);

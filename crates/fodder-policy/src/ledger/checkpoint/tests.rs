@@ -137,7 +137,7 @@ fn bytes_of_another_kind_or_format_are_told_apart() {
     let message = |bytes: &[u8]| Checkpoint::decode(bytes, snapshot).unwrap_err().to_string();
     assert!(message(b"").contains("not a checkpoint of Fodder"));
     assert!(message(b"PK\x03\x04").contains("not a checkpoint of Fodder"));
-    assert!(message(b"FODC\x02rest").contains("has format 2 and this Fodder reads format 1"));
+    assert!(message(b"FODC\x02rest").contains("has format 2, and this version of Fodder reads format 1"));
     assert!(message(b"FODC").contains("damaged"));
 }
 

@@ -31,7 +31,7 @@ fn what_is_wrong_is_said_in_a_sentence() {
         (ClusterConfig { advertise: Some("node-3".into()), ..config() }, "write HOST:PORT, such as node-3:18284"),
         (ClusterConfig { advertise: Some("0.0.0.0:18284".into()), ..config() }, "they would connect to themselves"),
         (ClusterConfig { advertise: Some("[::]:18284".into()), ..config() }, "they would connect to themselves"),
-        (ClusterConfig { replicas: 0, ..config() }, "between 1 and 16"),
+        (ClusterConfig { replicas: 0, ..config() }, "from 1 to 16"),
         (ClusterConfig { unreachable_after: Duration::from_secs(2), ..config() }, "3 times as long"),
         (ClusterConfig { heartbeat: Duration::ZERO, ..config() }, "at least 20ms"),
         (

@@ -275,7 +275,7 @@ mod tests {
             ("a b", "not a host"),
             ("http://a:1", "not a host"),
             ("gpu[1-", "unmatched ["),
-            ("gpu1-3]", "never opened"),
+            ("gpu1-3]", "unmatched ]"),
             ("gpu[3-1]", "neither a number nor a range"),
             ("gpu[a-b]", "neither a number nor a range"),
             ("gpu[]", "neither a number nor a range"),

@@ -64,7 +64,7 @@ fn a_record_that_is_none_is_named() {
     assert_eq!(read(&bytes, 5, Some("cats")).unwrap_err(), Error::Corrupt(expected));
     let mut newer = two_datasets();
     newer[8] = 9;
-    assert!(read(&newer, 5, None).unwrap_err().to_string().contains("is of version 9"));
+    assert!(read(&newer, 5, None).unwrap_err().to_string().contains("has version 9"));
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn a_line_that_is_no_request_is_named() {
     assert_eq!(message("1\n2\nthree\n4"), "line 3 has no whole number as the id in column 1: \"three\"");
     assert_eq!(message("1,2,3\n\n1,2\n"), "line 3 has no number of bytes below 4 GiB as the size in column 3: \"1,2\"");
     assert_eq!(message("1,2,-3\n"), "line 1 has no number of bytes below 4 GiB as the size in column 3: \"1,2,-3\"");
-    assert_eq!(message("who knows\n1\n"), "line 1 is neither numbers nor a header with a column obj_id: \"who knows\"");
+    assert_eq!(
+        message("who knows\n1\n"),
+        "line 1 contains neither numbers nor a header with a column obj_id: \"who knows\""
+    );
     assert_eq!(message(""), "the trace has no requests");
     assert_eq!(message("obj_id\n"), "the trace has no requests");
     let long = "9".repeat(100);
