@@ -130,7 +130,7 @@ def test_a_state_is_small_and_may_be_saved_by_torch(pets, tmp_path):
     other = loader_of(pets)
     other.load_state_dict(state)
     assert len(list(other)) == len(loader) - 1
-    with pytest.raises(ValueError, match="not the state"):
+    with pytest.raises(ValueError, match="not a state"):
         other.load_state_dict({"epoch": 3})
 
 

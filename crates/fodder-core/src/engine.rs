@@ -70,8 +70,6 @@ use std::{
     thread::JoinHandle,
 };
 
-/// The least memory budget that lets a read, a fetch and a write be under way at once.
-
 /// Where the bytes of a reply came from. When a reply has several sources, the slowest is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
