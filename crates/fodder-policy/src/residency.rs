@@ -92,6 +92,9 @@ pub trait Residency: Send + fmt::Debug {
     /// Something about the ids that reads do not tell. See [`Signal`] for who sends what; most is ignored by most.
     fn signal(&mut self, _signal: Signal<'_>) {}
 
+    /// These ids, of which none is resident, will name other pieces from now on: what signals said of them is void.
+    fn forget(&mut self, _ids: &[u32]) {}
+
     /// Does at most `steps` small steps of what a signal has left to do; true while there is more. Called off the
     /// read path, again and again, so that no reader waits for a pass over all ids. Every answer is right at
     /// every moment in between.

@@ -12,7 +12,11 @@ mod sample;
 mod shadow;
 mod trial;
 
-use super::{Explanation, Policy, Pressure, Residency, Settings, dense::Dense, signal::Signal};
+use super::{
+    Explanation, Policy, Pressure, Residency, Settings,
+    dense::Dense,
+    signal::{Signal, unscore},
+};
 use contest::Contest;
 use reach::Reach;
 use sample::{ScorePicker, of_list, of_plan, watched};
@@ -251,6 +255,15 @@ impl Residency for Auto {
         self.active.removed(id);
         if let Some((_, leaving)) = &mut self.leaving {
             leaving.removed(id);
+        }
+    }
+
+    fn forget(&mut self, ids: &[u32]) {
+        self.active.forget(ids);
+        let others = self.leaving.iter_mut().chain(&mut self.waiting);
+        others.for_each(|(_, machine)| machine.forget(ids));
+        if let Some(scores) = &mut self.scores {
+            unscore(scores, ids);
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     heap::Heap,
     idset::IdSet,
     share::Share,
-    signal::Signal,
+    signal::{Signal, unscore},
     turnover::Turnover,
     worth::{Worth, score},
 };
@@ -117,6 +117,13 @@ impl Residency for Importance {
         } else if let Some(Turn { bytes, .. }) = self.low.remove(id) {
             self.bytes -= u64::from(bytes);
             self.low_bytes -= u64::from(bytes);
+        }
+    }
+
+    fn forget(&mut self, ids: &[u32]) {
+        self.scores.orders_mut().for_each(|scores| unscore(scores, ids));
+        for &id in ids {
+            self.packed.remove(id);
         }
     }
 

@@ -152,6 +152,14 @@ impl Residency for S3Fifo {
         }
     }
 
+    fn forget(&mut self, ids: &[u32]) {
+        for &id in ids {
+            if let Some(state) = self.states.get_mut(id).filter(|state| !state.is_resident()) {
+                *state = State::OUT;
+            }
+        }
+    }
+
     fn len(&self) -> usize {
         self.len
     }

@@ -9,11 +9,11 @@ use super::{
     Pressure, Residency,
     heap::Heap,
     share::Share,
-    signal::{NO_KEY, Signal},
+    signal::{NO_KEY, Signal, unscore},
     turnover::Turnover,
     worth::{Worth, score},
 };
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 /// What can be set about `semantic`.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -73,6 +73,17 @@ impl Likeness {
 
     fn is_key(&self, id: u32) -> bool {
         self.key(id) == Some(id)
+    }
+
+    /// Nothing is known any more of some ids, and none of them answers for another.
+    fn forget(&mut self, ids: &[u32]) {
+        unscore(&mut self.scores, ids);
+        let gone: BTreeSet<u32> = ids.iter().copied().collect();
+        let is_gone = |id: usize, key: u32| key != NO_KEY && (gone.contains(&(id as u32)) || gone.contains(&key));
+        if self.keys.iter().enumerate().any(|(id, key)| is_gone(id, *key)) {
+            let keys = self.keys.iter().enumerate();
+            self.keys = keys.map(|(id, key)| if is_gone(id, *key) { NO_KEY } else { *key }).collect();
+        }
     }
 }
 
@@ -199,6 +210,10 @@ impl Residency for Semantic {
 
     fn removed(&mut self, id: u32) {
         self.take(id);
+    }
+
+    fn forget(&mut self, ids: &[u32]) {
+        self.likeness.orders_mut().for_each(|likeness| likeness.forget(ids));
     }
 
     fn signal(&mut self, signal: Signal<'_>) {

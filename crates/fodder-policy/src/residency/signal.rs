@@ -49,6 +49,19 @@ pub enum Ids<'a> {
 /// What an id without a score is worth: everyone's worth before the first report.
 pub const UNSCORED: f32 = 1.0;
 
+/// Makes some ids worth what an id without a score is worth.
+pub(super) fn unscore(scores: &mut Arc<[f32]>, ids: &[u32]) {
+    if ids.iter().any(|id| scores.get(*id as usize).is_some_and(|score| *score != UNSCORED)) {
+        let mut changed = scores.to_vec();
+        for id in ids {
+            if let Some(score) = changed.get_mut(*id as usize) {
+                *score = UNSCORED;
+            }
+        }
+        *scores = changed.into();
+    }
+}
+
 /// The next use of an id that no plan has.
 pub const NEVER: u64 = u64::MAX;
 

@@ -54,3 +54,28 @@ fn settings_default_to_what_the_papers_say_and_refuse_what_is_no_setting() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn what_signals_said_of_forgotten_ids_is_void() {
+    let mut semantic = Policy::Semantic.build();
+    semantic.signal(Signal::Neighbours([1, 1, 1].into()));
+    semantic.inserted(1, 10);
+    assert_eq!((semantic.stand_in(0), semantic.stand_in(2)), (Some(1), Some(1)));
+    semantic.forget(&[0]);
+    assert_eq!((semantic.stand_in(0), semantic.stand_in(2)), (None, Some(1)));
+    semantic.removed(1);
+    semantic.forget(&[1]);
+    semantic.inserted(1, 10);
+    assert_eq!(semantic.stand_in(2), None, "another piece has the number of its key");
+
+    for policy in [Policy::Importance, Policy::Auto] {
+        let mut importance = policy.build();
+        importance.signal(Signal::Scores([2.0, 5.0].into()));
+        importance.inserted(0, 10);
+        importance.forget(&[1]);
+        if policy == Policy::Importance {
+            assert!(!importance.admit(1, 10, false), "it is worth 1, and the resident 2");
+        }
+        assert_eq!(importance.len(), 1);
+    }
+}

@@ -23,6 +23,11 @@ impl<T> Turnover<T> {
         self.queued.as_ref().or(self.next.as_ref()).unwrap_or(&self.now)
     }
 
+    /// All orders that it was told of, to correct them for ids that are not in any.
+    pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        [&mut self.now].into_iter().chain(&mut self.next).chain(&mut self.queued)
+    }
+
     /// A new order; where nobody is there to be moved, it holds at once.
     pub(super) fn begin(&mut self, order: T, nobody: bool) {
         if nobody {
