@@ -3,8 +3,9 @@
 //! Objects live in *segments* (files of flat columns, mapped read-only), each version of an object in a slot of its own.
 //! A *snapshot* is an order of slots and knows how they become items. A refresh appends one segment with what is new and
 //! seals one snapshot; a *manifest* names the files that count, and replacing it commits. `docs/decisions/0003` has the
-//! format. Nothing here knows of tiers, policies or doors.
+//! format. Objects that nothing needs any more are removed (`compact`, 0029). Nothing here knows of tiers, policies or doors.
 
+mod compact;
 mod diff;
 mod directory;
 mod empty;
@@ -17,6 +18,7 @@ mod name;
 mod object;
 mod order;
 mod packed;
+mod pieces;
 mod reader;
 pub(crate) mod record;
 mod rules;
@@ -27,6 +29,7 @@ mod source;
 mod told;
 mod version;
 
+pub use compact::Release;
 pub use directory::{Child, Entry, Resume};
 pub use object::Objects;
 pub use rules::RefreshRules;
@@ -40,12 +43,14 @@ use crate::{
     origin::{ListingDetails, Origin, RootIdentity},
 };
 use arc_swap::ArcSwap;
+use compact::Living;
 use diff::Diff;
 use file::Unusable;
 use futures::{StreamExt, TryStreamExt};
 use index::Fresh;
 use listing::Listing;
 use manifest::Manifest;
+use pieces::Placed;
 use segment::{Rows, Segment};
 use source::Source;
 use std::{
@@ -123,17 +128,22 @@ struct Inner {
     identity: blake3::Hash,
     layout: Layout,
     state: ArcSwap<State>,
-    grown: OnceLock<Grown>,
+    living: Living,
+    tables: OnceLock<Box<dyn Tables>>,
 }
 
-/// Who is told of more objects before anybody can see a snapshot of them.
-struct Grown(Box<Tell>);
+/// Tables with something for each object or each piece.
+pub trait Tables: Send + Sync {
+    /// There are other objects: more, before there is a snapshot that has them, or fewer.
+    fn follow(&self, objects: &Arc<Objects>);
 
-type Tell = dyn Fn(&Arc<Objects>) + Send + Sync;
+    /// Whether nobody uses the numbers of pieces any more that belonged to objects which have left.
+    fn may_reuse(&self) -> bool;
+}
 
-impl fmt::Debug for Grown {
+impl fmt::Debug for dyn Tables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Grown")
+        f.write_str("Tables")
     }
 }
 
@@ -248,10 +258,9 @@ impl Catalog {
         Ok(report)
     }
 
-    /// Whoever keeps something for each object is told of more of them, before there is a snapshot that has them. Only the first
-    /// call counts.
-    pub fn when_grown(&self, tell: impl Fn(&Arc<Objects>) + Send + Sync + 'static) {
-        let _ = self.inner.grown.set(Grown(Box::new(tell)));
+    /// Has tables follow its objects. Only the first call counts.
+    pub fn followed_by(&self, tables: impl Tables + 'static) {
+        let _ = self.inner.tables.set(Box::new(tables));
     }
 
     /// A place for a snapshot that another node tells.
@@ -290,9 +299,11 @@ impl Catalog {
     }
 
     fn new(dir: &Path, identity: &blake3::Hash, layout: &Layout, state: State) -> Self {
+        let living = Living::default();
+        living.add(state.snapshots.iter());
         let state = ArcSwap::from_pointee(state);
-        let (layout, grown) = (layout.clone(), OnceLock::new());
-        let inner = Inner { dir: dir.to_owned(), identity: *identity, layout, state, grown };
+        let (layout, tables) = (layout.clone(), OnceLock::new());
+        let inner = Inner { dir: dir.to_owned(), identity: *identity, layout, state, living, tables };
         Self { inner: Arc::new(inner), changing: Arc::default() }
     }
 
@@ -316,7 +327,7 @@ impl Catalog {
         self.inner.state.load().snapshots.clone()
     }
 
-    /// All objects of all snapshots that are kept. Grows with a refresh: take it anew after one.
+    /// All objects of all snapshots that are kept, and some older ones. Changes with a refresh: take it anew after one.
     pub fn objects(&self) -> Arc<Objects> {
         self.inner.state.load().objects.clone()
     }
@@ -346,11 +357,12 @@ impl State {
             identity: identity.to_string(),
             layout: layout.to_string(),
             segments: Vec::new(),
+            next_slot: 0,
             snapshots: Vec::new(),
             next_file: manifest::unused_number(dir),
             root: None,
         };
-        let objects = Objects::new(*identity, layout.piece_bytes(), Vec::new()).map_err(internal)?;
+        let objects = Objects::new(*identity, layout.piece_bytes(), 0, 0, Vec::new()).map_err(internal)?;
         Ok(Self { manifest, objects, snapshots: Vec::new() })
     }
 
@@ -363,7 +375,8 @@ impl State {
             return Err(Unusable::Rebuild(format!("its layout is {}, not {layout}", manifest.layout)));
         }
         let segments = manifest.segments.iter().map(|name| Segment::open(&dir.join(name)));
-        let objects = Objects::new(*identity, layout.piece_bytes(), segments.collect::<Result<_, _>>()?)?;
+        let segments = segments.collect::<Result<_, _>>()?;
+        let objects = Objects::open(*identity, layout.piece_bytes(), manifest.next_slot, segments)?;
         let snapshots = manifest.snapshots.iter().map(|name| {
             let snapshot = Snapshot::open(&dir.join(name), layout, objects.clone())?;
             Ok(Arc::new(snapshot))
@@ -410,11 +423,17 @@ impl Inner {
         }
         manifest.write(&self.dir)?;
         manifest.sweep(&self.dir);
-        if let Some(Grown(tell)) = self.grown.get() {
-            tell(&objects);
-        }
-        self.state.store(Arc::new(State { manifest, objects, snapshots }));
+        self.publish(State { manifest, objects, snapshots });
         Ok(sealed)
+    }
+
+    /// Shows readers what was committed.
+    fn publish(&self, state: State) {
+        if let Some(tables) = self.tables.get() {
+            tables.follow(&state.objects);
+        }
+        self.living.add(state.snapshots.iter());
+        self.state.store(Arc::new(state));
     }
 
     /// Records which file system was listed, if it is another one than before.
@@ -433,23 +452,33 @@ impl Inner {
     /// Adds a segment for the fresh objects. Small segments at the end are written again as part of it, so that there
     /// are never more than a few, however often the origin changes.
     fn append(&self, manifest: &mut Manifest, objects: &Objects, fresh: &Fresh) -> Result<Arc<Objects>> {
-        let mut segments = objects.segments().to_vec();
+        let mut segments = objects.placed().to_vec();
+        let piece_bytes = self.layout.piece_bytes();
         if fresh.is_empty() {
-            return Objects::new(self.identity, self.layout.piece_bytes(), segments).map_err(internal);
+            let in_use = objects.end_in_use();
+            return Objects::new(self.identity, piece_bytes, objects.len(), in_use, segments).map_err(internal);
         }
         let (mut keep, mut length) = (segments.len(), u64::from(fresh.len()));
-        while keep > 0 && u64::from(segments[keep - 1].len()) <= 2 * length {
+        while keep > 0 && u64::from(segments[keep - 1].segment.len()) <= 2 * length {
             keep -= 1;
-            length += u64::from(segments[keep].len());
+            length += u64::from(segments[keep].segment.len());
         }
         let name = number(manifest, "segment");
         let path = self.dir.join(&name);
         let merged = Chain { old: segments.split_off(keep), fresh };
-        segment::write(&path, objects.end_of(keep), &merged, self.layout.has_records())?;
-        segments.push(Segment::open(&path).map_err(internal)?);
+        let next_slot = objects.len() + fresh.len();
+        let slots: Vec<u32> = merged.old_slots().chain(objects.len()..next_slot).collect();
+        segment::write(&path, piece_bytes, &slots, &merged, self.layout.has_records())?;
+        let known = merged.old_slots().map(|slot| Some(objects.first_piece(ObjectSlot(slot)).0));
+        let known = known.chain(std::iter::repeat(None));
+        let reuses = self.tables.get().is_none_or(|tables| tables.may_reuse());
+        let segment = Segment::open(&path).map_err(internal)?;
+        segments.push(Placed::place(segment, known, &mut objects.free(reuses))?);
         manifest.segments.truncate(keep);
         manifest.segments.push(name);
-        Objects::new(self.identity, self.layout.piece_bytes(), segments).map_err(internal)
+        manifest.next_slot = next_slot;
+        let in_use = if reuses { 0 } else { objects.end_in_use() };
+        Objects::new(self.identity, piece_bytes, next_slot, in_use, segments).map_err(internal)
     }
 }
 
@@ -469,14 +498,18 @@ fn internal(unusable: Unusable) -> Error {
 
 /// Old segments and what is fresh, as one.
 struct Chain<'a> {
-    old: Vec<Arc<Segment>>,
+    old: Vec<Placed>,
     fresh: &'a Fresh,
 }
 
 impl Chain<'_> {
+    fn old_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.old.iter().flat_map(|Placed { segment, .. }| (0..segment.len()).map(|row| segment.slot_of(row)))
+    }
+
     /// The parts, each with the number of its first row.
     fn parts(&self) -> impl Iterator<Item = (u32, &dyn Rows)> {
-        let old = self.old.iter().map(|segment| (segment.len(), segment.as_ref() as &dyn Rows));
+        let old = self.old.iter().map(|placed| (placed.segment.len(), placed.segment.as_ref() as &dyn Rows));
         let all = old.chain([(self.fresh.len(), self.fresh as &dyn Rows)]);
         all.scan(0, |first, (length, rows)| {
             let part = (*first, rows);

@@ -13,6 +13,11 @@ pub type ItemId = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectSlot(pub u32);
 
+impl ObjectSlot {
+    /// The slot of no object.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// The dense number of a piece in a dataset's catalog: pieces of slot 0, then of slot 1, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PieceId(pub u32);

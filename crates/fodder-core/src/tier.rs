@@ -37,14 +37,21 @@ use std::{
 };
 
 /// The objects of a dataset as a shelf sees them: sizes and names of cache files, by slot.
+///
+/// A slot that has left is an object without bytes, and is never another object. The number of a piece may be given to another
+/// object once [`Shelf::is_settled`].
 pub trait ObjectTable: Send + Sync + Debug {
-    /// How many slots there are; slots are 0..len.
+    /// How many slots there have been; slots are below this.
     fn len(&self) -> u32;
     /// Whether there is no object at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// How many pieces all slots have together.
+    /// Whether an object is here, and has not left.
+    fn contains(&self, slot: ObjectSlot) -> bool {
+        slot.0 < self.len()
+    }
+    /// The numbers of pieces are below this.
     fn pieces(&self) -> u32;
     /// The grid: bytes of a piece (the last of an object may be shorter). Never changes.
     fn piece_bytes(&self) -> u32;
@@ -52,11 +59,15 @@ pub trait ObjectTable: Send + Sync + Debug {
     fn size(&self, slot: ObjectSlot) -> u64;
     /// The first piece of an object; its pieces are consecutive.
     fn first_piece(&self, slot: ObjectSlot) -> PieceId;
-    /// The object a piece belongs to.
-    fn object_of(&self, piece: PieceId) -> ObjectSlot;
+    /// The size of an object and its first piece, if it is here.
+    fn measure(&self, slot: ObjectSlot) -> Option<(u64, PieceId)> {
+        self.contains(slot).then(|| (self.size(slot), self.first_piece(slot)))
+    }
+    /// The object a piece belongs to, if it is one's.
+    fn object_of(&self, piece: PieceId) -> Option<ObjectSlot>;
     /// The name of an object's cache file.
     fn key(&self, slot: ObjectSlot) -> FileKey;
-    /// The names of the cache files of consecutive slots. All of them are asked for at a start.
+    /// The names of the cache files of the objects in a range of slots. All of them are asked for at a start.
     fn each_key(&self, slots: Range<u32>, take: &mut dyn FnMut(ObjectSlot, FileKey)) {
         slots.map(ObjectSlot).for_each(|slot| take(slot, self.key(slot)));
     }
@@ -65,6 +76,9 @@ pub trait ObjectTable: Send + Sync + Debug {
 impl ObjectTable for Objects {
     fn len(&self) -> u32 {
         self.len()
+    }
+    fn contains(&self, slot: ObjectSlot) -> bool {
+        self.contains(slot)
     }
     fn pieces(&self) -> u32 {
         self.pieces()
@@ -78,7 +92,10 @@ impl ObjectTable for Objects {
     fn first_piece(&self, slot: ObjectSlot) -> PieceId {
         self.first_piece(slot)
     }
-    fn object_of(&self, piece: PieceId) -> ObjectSlot {
+    fn measure(&self, slot: ObjectSlot) -> Option<(u64, PieceId)> {
+        self.measure(slot)
+    }
+    fn object_of(&self, piece: PieceId) -> Option<ObjectSlot> {
         self.object_of(piece)
     }
     fn key(&self, slot: ObjectSlot) -> FileKey {

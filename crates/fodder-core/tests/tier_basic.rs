@@ -288,7 +288,7 @@ fn a_refresh_adds_objects_and_moves_nothing() {
     let tier = open(home.path(), 64 << 20);
     let shelf = tier.attach("birds", world.table()).unwrap();
     world.fill_all(&shelf);
-    shelf.grow(grown.table());
+    shelf.follow(grown.table());
     assert_eq!(shelf.len() as u32, world.pieces());
     grown.fill_all(&shelf);
     for slot in 0..4 {

@@ -51,7 +51,7 @@ impl Place {
     /// One version of an object, if it is still in the catalog.
     pub(crate) fn of_object(dataset: &Dataset, id: ObjectId) -> Result<Self> {
         let (objects, object) = (dataset.objects(), ObjectSlot(id.slot));
-        if id.slot >= objects.len() || objects.key(object).0 != id.key {
+        if !objects.contains(object) || objects.key(object).0 != id.key {
             let name = &dataset.config().name;
             return Err(Error::Stale(format!("an object of dataset {name:?} has changed: look it up again")));
         }

@@ -80,7 +80,7 @@ impl Diff {
 
     /// Whether a shard that was indexed before, and is in order, stays.
     pub(super) fn keeps_a_good_shard(&self, layout: &Layout, listing: &Listing, objects: &Objects) -> bool {
-        let bad = objects.segments().iter().flat_map(|segment| segment.problems());
+        let bad = objects.segments().flat_map(|segment| segment.problems());
         let bad: FxHashSet<u32> = bad.map(|(slot, _)| slot).collect();
         let is_shard = |index: u32| {
             let row = listing.row(index);
@@ -138,11 +138,11 @@ impl Diff {
 
     /// An object that comes back as it once was gets its old slot: no two slots are the same version of one object.
     fn revive(&mut self, listing: &Listing, objects: &Objects, known: u32) {
-        if objects.len() == known || self.slots.iter().all(|slot| *slot != FRESH) {
+        if objects.count() == known || self.slots.iter().all(|slot| *slot != FRESH) {
             return;
         }
         let (mut cursor, mut version) = (PathCursor::new(objects), Vec::new());
-        for slot in (0..objects.len()).map(ObjectSlot) {
+        for slot in objects.slots(0..objects.len()) {
             let Some(index) = listing.find(cursor.path(slot).as_bytes()) else { continue };
             if self.slots[index as usize] != FRESH {
                 continue;

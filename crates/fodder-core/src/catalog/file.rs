@@ -20,7 +20,7 @@ use std::{
 
 const MAGIC: [u8; 8] = *b"FODDERCT";
 /// The format this code writes and reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const PRELUDE: usize = 20;
 const MAX_SECTIONS: usize = 16;
 const TABLE: usize = 8 + MAX_SECTIONS * 24;

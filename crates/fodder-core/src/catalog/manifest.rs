@@ -16,6 +16,8 @@ pub(super) struct Manifest {
     pub(super) layout: String,
     /// Segment files in slot order.
     pub(super) segments: Vec<String>,
+    /// The next slot to be given out: above every slot that ever was.
+    pub(super) next_slot: u32,
     /// Snapshot files, oldest first.
     pub(super) snapshots: Vec<String>,
     /// The number of the next file.

@@ -1,7 +1,8 @@
-//! A segment: the objects of a range of slots, in one file. Written once; a refresh appends another.
+//! A segment: objects with ascending slots, in one file. Written once; a refresh appends another, and a compaction writes one
+//! with the objects that stay.
 //!
-//! Columns by slot: name, size, version; for layouts with records also where each object's records begin. Pieces are
-//! numbered through all segments, so a segment knows the first of its own.
+//! Columns by row: name, size, version; for layouts with records also where each object's records begin. Slots follow each
+//! other unless objects in between have left: then they are a column, too.
 
 use super::{
     file::{FileWriter, Kind, MappedFile, Unusable},
@@ -20,6 +21,7 @@ const SIZES: u32 = 4;
 const VERSIONS: u32 = 5;
 const PIECES: u32 = 7;
 pub(super) const RECORDS: u32 = 8;
+const SLOTS: u32 = 32;
 
 /// One object on its way into a segment.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +44,9 @@ pub(super) trait Rows {
 #[derive(Debug, Serialize, Deserialize)]
 struct Meta {
     first_slot: u32,
-    slots: u32,
-    first_piece: u32,
+    rows: u32,
+    /// Whether slots have a column, because they do not follow each other.
+    has_slots: bool,
     pieces: u32,
     piece_bytes: u32,
     /// Whether every object has exactly one piece: then nothing must be summed.
@@ -53,17 +56,9 @@ struct Meta {
     records: Option<u64>,
 }
 
-/// Where a new segment begins.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
-    pub(super) slot: u32,
-    pub(super) piece: u32,
-    pub(super) piece_bytes: u32,
-}
-
-/// Writes a segment file.
-pub(super) fn write(path: &Path, start: Start, rows: &dyn Rows, with_records: bool) -> Result<()> {
-    let mut survey = Survey::new(start);
+/// Writes a segment file. `slots` are those of its rows, ascending.
+pub(super) fn write(path: &Path, piece_bytes: u32, slots: &[u32], rows: &dyn Rows, with_records: bool) -> Result<()> {
+    let mut survey = Survey::new(piece_bytes);
     rows.each(&mut |row| survey.see(&row))?;
     let mut file = FileWriter::create(path, Kind::Segment)?;
     NamesWriter::write(&mut file, NAMES, |take| rows.each(&mut |row| take(row.path.as_bytes())))?;
@@ -77,13 +72,22 @@ pub(super) fn write(path: &Path, start: Start, rows: &dyn Rows, with_records: bo
     if !survey.one_piece_each {
         file.section(PIECES, |out| packed::column(out, &survey.samples))?;
     }
-    let records = if with_records { Some(RecordColumns::write(&mut file, RECORDS, survey.slots, rows)?) } else { None };
+    let (first_slot, last_slot) = (slots.first().copied().unwrap_or(0), slots.last().copied().unwrap_or(0));
+    let has_slots = last_slot - first_slot >= slots.len() as u32;
+    if has_slots {
+        let width = packed::width(u64::from(last_slot - first_slot));
+        file.section(SLOTS, |out| {
+            packed::begin(out, width)?;
+            slots.iter().try_for_each(|slot| packed::put(out, width, u64::from(slot - first_slot)))
+        })?;
+    }
+    let records = if with_records { Some(RecordColumns::write(&mut file, RECORDS, survey.rows, rows)?) } else { None };
     let meta = Meta {
-        first_slot: start.slot,
-        slots: survey.slots,
-        first_piece: start.piece,
+        first_slot,
+        rows: survey.rows,
+        has_slots,
         pieces: survey.pieces,
-        piece_bytes: start.piece_bytes,
+        piece_bytes,
         one_piece_each: survey.one_piece_each,
         version_shape: shape,
         problems: rows.problems(),
@@ -96,8 +100,8 @@ pub(super) fn write(path: &Path, start: Start, rows: &dyn Rows, with_records: bo
 
 /// What the first walk over the rows finds out.
 struct Survey {
-    start: Start,
-    slots: u32,
+    piece_bytes: u32,
+    rows: u32,
     pieces: u32,
     largest: u64,
     one_piece_each: bool,
@@ -108,10 +112,10 @@ struct Survey {
 }
 
 impl Survey {
-    fn new(start: Start) -> Self {
+    fn new(piece_bytes: u32) -> Self {
         Self {
-            start,
-            slots: 0,
+            piece_bytes,
+            rows: 0,
             pieces: 0,
             largest: 0,
             one_piece_each: true,
@@ -122,30 +126,26 @@ impl Survey {
     }
 
     fn see(&mut self, row: &Row<'_>) -> Result<()> {
-        if (self.slots as usize).is_multiple_of(BLOCK) {
+        if (self.rows as usize).is_multiple_of(BLOCK) {
             self.samples.push(u64::from(self.pieces));
         }
-        let pieces = row.size.div_ceil(u64::from(self.start.piece_bytes));
-        let total = u64::from(self.start.piece) + u64::from(self.pieces) + pieces;
+        let pieces = row.size.div_ceil(u64::from(self.piece_bytes));
+        let total = u64::from(self.pieces) + pieces;
         if total > u64::from(u32::MAX) {
             return Err(Error::Invalid(format!(
                 "the dataset has more than {} pieces of {}: split it into several datasets",
                 u32::MAX,
-                crate::size::exact(u64::from(self.start.piece_bytes))
+                crate::size::exact(u64::from(self.piece_bytes))
             )));
         }
-        self.pieces = (total - u64::from(self.start.piece)) as u32;
+        self.pieces = total as u32;
         self.largest = self.largest.max(row.size);
         self.one_piece_each &= pieces == 1;
         let shape = (row.version[0], row.version.len() - 1);
         self.same_shape &= self.shape.is_none_or(|first| first == shape);
         self.shape = Some(shape);
-        let slots = self.slots.checked_add(1).filter(|slots| self.start.slot.checked_add(*slots).is_some());
-        self.slots = slots.ok_or_else(|| {
-            Error::Invalid(format!(
-                "the dataset has had more than {} objects: split it into several datasets",
-                u32::MAX
-            ))
+        self.rows = self.rows.checked_add(1).ok_or_else(|| {
+            Error::Invalid(format!("the dataset has had more than {} objects: split it into several datasets", u32::MAX))
         })?;
         Ok(())
     }
@@ -159,6 +159,8 @@ pub(super) struct Segment {
     sizes: Packed,
     versions: Versions,
     pieces: Option<Packed>,
+    /// By row: how far its slot is from the first.
+    slots: Option<Packed>,
     records: Option<RecordColumns>,
     file_bytes: usize,
 }
@@ -173,17 +175,21 @@ impl Segment {
 
     fn from_file(file: &Arc<MappedFile>) -> Option<Self> {
         let meta: Meta = serde_json::from_slice(file.section(META).bytes()).ok()?;
-        let slots = meta.slots as usize;
+        let rows = meta.rows as usize;
         Some(Self {
-            names: Names::open(file.section(NAMES), file.section(NAMES + 1), slots)?,
-            sizes: Packed::open(file.section(SIZES), slots)?,
-            versions: Versions::open(file.section(VERSIONS), file.section(VERSIONS + 1), meta.version_shape, slots)?,
+            names: Names::open(file.section(NAMES), file.section(NAMES + 1), rows)?,
+            sizes: Packed::open(file.section(SIZES), rows)?,
+            versions: Versions::open(file.section(VERSIONS), file.section(VERSIONS + 1), meta.version_shape, rows)?,
             pieces: match meta.one_piece_each {
                 true => None,
-                false => Some(Packed::open(file.section(PIECES), slots.div_ceil(BLOCK))?),
+                false => Some(Packed::open(file.section(PIECES), rows.div_ceil(BLOCK))?),
+            },
+            slots: match meta.has_slots {
+                true => Some(Packed::open(file.section(SLOTS), rows)?),
+                false => None,
             },
             records: match meta.records {
-                Some(count) => Some(RecordColumns::open(file, RECORDS, meta.slots, count)?),
+                Some(count) => Some(RecordColumns::open(file, RECORDS, meta.rows, count)?),
                 None => None,
             },
             file_bytes: file.len(),
@@ -195,13 +201,37 @@ impl Segment {
         self.meta.first_slot
     }
 
-    /// How many slots it has.
+    /// How many rows it has.
     pub(super) fn len(&self) -> u32 {
-        self.meta.slots
+        self.meta.rows
     }
 
-    pub(super) fn first_piece(&self) -> u32 {
-        self.meta.first_piece
+    /// The slot of a row.
+    #[inline]
+    pub(super) fn slot_of(&self, row: u32) -> u32 {
+        self.meta.first_slot + self.slots.as_ref().map_or(row, |slots| slots.get(row as usize) as u32)
+    }
+
+    /// One more than the largest of its slots.
+    pub(super) fn end_slot(&self) -> u32 {
+        self.meta.rows.checked_sub(1).map_or(self.meta.first_slot, |last| self.slot_of(last) + 1)
+    }
+
+    /// The first row whose slot is not below this one; as many as there are rows if there is none.
+    pub(super) fn row_from(&self, slot: u32) -> u32 {
+        let offset = slot.saturating_sub(self.meta.first_slot);
+        let row = match (&self.slots, offset.checked_sub(1)) {
+            (None, _) | (_, None) => offset,
+            (Some(slots), Some(before)) => slots.count_at_most(u64::from(before)) as u32,
+        };
+        row.min(self.meta.rows)
+    }
+
+    /// The row of a slot, if it has one here.
+    #[inline]
+    pub(super) fn row_of(&self, slot: u32) -> Option<u32> {
+        let row = self.row_from(slot);
+        (row < self.meta.rows && self.slot_of(row) == slot).then_some(row)
     }
 
     pub(super) fn pieces(&self) -> u32 {
@@ -214,7 +244,7 @@ impl Segment {
 
     /// What is wrong with objects, by slot.
     pub(super) fn problems(&self) -> impl Iterator<Item = (u32, &str)> {
-        self.meta.problems.iter().map(|(row, text)| (self.meta.first_slot + row, text.as_str()))
+        self.meta.problems.iter().map(|(row, text)| (self.slot_of(*row), text.as_str()))
     }
 
     pub(super) fn records(&self) -> Option<&RecordColumns> {
@@ -227,22 +257,25 @@ impl Segment {
         self.sizes.get(row as usize)
     }
 
-    fn pieces_of(&self, row: u32) -> u32 {
+    pub(super) fn pieces_of(&self, row: u32) -> u32 {
         self.size(row).div_ceil(u64::from(self.meta.piece_bytes)) as u32
     }
 
+    /// How many pieces the rows before this one have.
     #[inline]
-    pub(super) fn first_piece_of(&self, row: u32) -> u32 {
-        let Some(samples) = &self.pieces else { return self.meta.first_piece + row };
+    pub(super) fn pieces_before(&self, row: u32) -> u32 {
+        let Some(samples) = &self.pieces else { return row };
         let block = row as usize / BLOCK;
-        let sampled = self.meta.first_piece + samples.get(block) as u32;
-        ((block * BLOCK) as u32..row).fold(sampled, |piece, row| piece + self.pieces_of(row))
+        if block == samples.len() {
+            return self.meta.pieces;
+        }
+        ((block * BLOCK) as u32..row).fold(samples.get(block) as u32, |piece, row| piece + self.pieces_of(row))
     }
 
-    /// The object that a piece of this segment belongs to.
-    pub(super) fn row_of_piece(&self, piece: u32) -> u32 {
-        let Some(samples) = &self.pieces else { return piece - self.meta.first_piece };
-        let mut left = piece - self.meta.first_piece;
+    /// The row that has the piece with so many of this segment before it.
+    pub(super) fn row_of_piece(&self, before: u32) -> u32 {
+        let Some(samples) = &self.pieces else { return before };
+        let mut left = before;
         let block = samples.count_at_most(u64::from(left)) - 1;
         left -= samples.get(block) as u32;
         let mut row = (block * BLOCK) as u32;

@@ -117,7 +117,7 @@ impl Snapshot {
         Some(snapshot)
     }
 
-    /// The same snapshot over objects that a refresh has added to.
+    /// The same snapshot over objects to which a refresh has added some, or from which some have left that it does not have.
     pub(super) fn over(&self, objects: Arc<Objects>) -> Self {
         Self {
             id: self.id,
@@ -134,7 +134,7 @@ impl Snapshot {
     }
 
     fn collect_problems(&self) -> Vec<String> {
-        let of_objects = self.objects.segments().iter().flat_map(|segment| segment.problems());
+        let of_objects = self.objects.segments().flat_map(|segment| segment.problems());
         let mine = of_objects.filter(|(slot, text)| !text.is_empty() && self.rank(ObjectSlot(*slot)).is_some());
         let all = self.meta.notes.iter().map(String::as_str).chain(mine.map(|(_, text)| text));
         all.take(MAX_PROBLEMS).map(str::to_owned).collect()
@@ -255,7 +255,7 @@ impl Snapshot {
 
     /// The `n`th item of an object that has several.
     fn part(&self, object: ObjectSlot, n: u64) -> (Range<u64>, Option<u32>) {
-        let (segment, row) = self.objects.locate(object);
+        let Some((segment, row)) = self.objects.locate(object) else { return (0..0, None) };
         match (&self.layout, segment.records()) {
             (Layout::Blocks { block_bytes }, _) => {
                 let start = n * u64::from(*block_bytes);
@@ -272,7 +272,7 @@ impl Snapshot {
         let mut name = self.objects.path(item.object);
         let Items::Counted { samples } = &self.items else { return Ok(name) };
         let (object, n) = self.counted(samples, id);
-        let (segment, row) = self.objects.locate(object);
+        let Some((segment, row)) = self.objects.locate(object) else { return Ok(name) };
         let mut key = Vec::new();
         if segment.records().is_some_and(|records| records.key(row, n, &mut key)) {
             name = format!("{name}#{}", String::from_utf8_lossy(&key));
@@ -320,7 +320,7 @@ impl Snapshot {
 
     /// The position of an object in path order, if it is one of this snapshot's.
     pub(crate) fn place_of(&self, object: ObjectSlot) -> Option<u32> {
-        (object.0 < self.objects.len()).then(|| self.rank(object)).flatten()
+        self.objects.contains(object).then(|| self.rank(object)).flatten()
     }
 
     /// The object at a position in path order, if there is one.
@@ -340,7 +340,7 @@ impl Snapshot {
 
     /// The ids of the items that lie in an object of this snapshot, in order.
     pub fn items_of(&self, object: ObjectSlot) -> Range<ItemId> {
-        if object.0 >= self.objects.len() {
+        if !self.objects.contains(object) {
             return 0..0;
         }
         let Some(rank) = self.rank(object) else { return 0..0 };
@@ -410,7 +410,7 @@ fn first_not(count: u64, before: impl Fn(u64) -> bool) -> u64 {
 /// How many items an object is.
 #[inline]
 pub(super) fn items_in(layout: &Layout, objects: &Objects, object: ObjectSlot) -> u64 {
-    let (segment, row) = objects.locate(object);
+    let Some((segment, row)) = objects.locate(object) else { return 0 };
     match layout {
         Layout::Files => 1,
         Layout::Blocks { block_bytes } => segment.size(row).div_ceil(u64::from(*block_bytes)),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod classes;
+mod compact;
 mod damage;
 mod directory;
 mod model;
@@ -232,7 +233,7 @@ fn pieces_and_objects_find_each_other() {
     for slot in (0..objects.len()).map(ObjectSlot) {
         assert_eq!(objects.first_piece(slot), PieceId(piece));
         for _ in 0..objects.size(slot).div_ceil(1 << 20) {
-            assert_eq!(objects.object_of(PieceId(piece)), slot);
+            assert_eq!(objects.object_of(PieceId(piece)), Some(slot));
             piece += 1;
         }
     }

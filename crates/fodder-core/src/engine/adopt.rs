@@ -37,6 +37,7 @@ impl Dataset {
         let _one_at_a_time = self.refreshing.lock().await;
         let snapshot = self.catalog().adopt(id, arriving, &self.origin).await?;
         self.follow_snapshot();
+        self.compact().await;
         Ok(snapshot)
     }
 }

@@ -14,7 +14,7 @@ use super::{
     segment::Receive,
 };
 use crate::{
-    Result,
+    Error, Result,
     budget::Permit,
     id::{ObjectSlot, PieceId},
 };
@@ -39,7 +39,7 @@ impl Dataset {
     pub(super) async fn bring_in(self: &Arc<Self>, pieces: Range<u32>, wanted: impl Fn() -> bool) -> Result<()> {
         let mut next = pieces.start;
         while next < pieces.end {
-            let stretch = self.stretch_of(next..pieces.end);
+            let stretch = self.stretch_of(next..pieces.end)?;
             let bytes = u64::from(stretch.count) * stretch.piece_bytes;
             let mut permit = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await?;
             let mut room = std::pin::pin!(self.prefetcher.room());
@@ -65,21 +65,24 @@ impl Dataset {
         Ok(())
     }
 
-    /// The first of consecutive pieces, as far as they are of one object and one request brings them.
-    pub(super) fn stretch_of(&self, pieces: Range<u32>) -> Stretch {
+    /// The first of consecutive pieces, as far as they are of one object and one request brings them. [`Error::Stale`] if their
+    /// object has left.
+    pub(super) fn stretch_of(&self, pieces: Range<u32>) -> Result<Stretch> {
+        let pin = self.pin_piece(PieceId(pieces.start));
+        let pin = pin.ok_or_else(|| Error::Stale("an object has left the dataset".into()))?;
         let (object, range): (ObjectSlot, _) = self.piece_range(PieceId(pieces.start));
         let pieces = pieces.start..pieces.end.min(self.pieces_of(object).end);
         let objects = self.objects.load();
         let piece_bytes = u64::from(objects.piece_bytes());
-        Stretch {
-            object,
+        Ok(Stretch {
+            object: pin,
             object_bytes: objects.size(object),
             piece_bytes,
             first: PieceId(pieces.start),
             count: (pieces.len() as u64).min(pieces_in_one_request(range.start / piece_bytes, piece_bytes)) as u32,
             offset: range.start,
             asks_peers: self.asks_peers(object, range.start),
-        }
+        })
     }
 
     fn step(self: &Arc<Self>, stretch: &Stretch, permit: &mut Permit) -> Step {

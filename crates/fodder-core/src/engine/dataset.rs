@@ -8,7 +8,9 @@ use super::{
     hold::Reason,
     job::{Notices, Prefetcher, Settings, State},
     meter::Meter,
+    pins::Pins,
     readahead::Lookahead,
+    release::Followers,
     retired::Retired,
     revalidate::Comparison,
     shared::Shared,
@@ -31,6 +33,7 @@ use fodder_policy::fetching::Strategy;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 use std::{
+    collections::BTreeSet,
     ops::Range,
     sync::{
         Arc,
@@ -53,6 +56,8 @@ pub struct Dataset {
     config: DatasetConfig,
     catalog: Catalog,
     pub(super) objects: Arc<ArcSwap<Objects>>,
+    /// The objects that must not leave the catalog now.
+    pub(super) pins: Arc<Pins>,
     pub(super) origin: Origin,
     /// What it holds in each tier, fastest first; never empty.
     pub(super) stocks: Vec<(Arc<Space>, Arc<Stock>)>,
@@ -108,17 +113,14 @@ impl Dataset {
         let jobs = State::new(catalog.current(), notices, Settings { max_staged_bytes, ..config.tuning.jobs() });
         let recorded_as = shared.recording.as_ref().map(|recording| recording.dataset(&config.name));
         let objects = Arc::new(ArcSwap::new(objects));
-        let shelves: Vec<_> = stocks.iter().map(|(_, stock)| Arc::clone(&stock.shelf)).collect();
-        let known = Arc::clone(&objects);
-        catalog.when_grown(move |objects| {
-            shelves.iter().for_each(|shelf| shelf.grow(Arc::clone(objects) as _));
-            known.store(Arc::clone(objects));
-        });
+        let shelves = stocks.iter().map(|(_, stock)| Arc::clone(&stock.shelf)).collect();
+        catalog.followed_by(Followers { shelves, objects: Arc::clone(&objects) });
         let stamps = Stamps::open(catalog.dir().join("stamps"));
         let dataset = Self {
             config: DatasetConfig { origin: origin.uri().to_owned(), ..config },
             catalog,
             objects,
+            pins: Arc::default(),
             origin,
             stocks,
             flights: Arc::default(),
@@ -140,7 +142,9 @@ impl Dataset {
             logged_problem: Mutex::default(),
         };
         dataset.follow_snapshot();
-        Ok(Arc::new(dataset))
+        let dataset = Arc::new(dataset);
+        dataset.compact_now();
+        Ok(dataset)
     }
 
     /// Leaves the tiers.
@@ -236,6 +240,7 @@ impl Dataset {
 
     /// Hands out the whole object as a sealed file, fetching what is missing. [`Error::Full`] if the cache does not keep it.
     pub async fn lease(self: &Arc<Self>, object: ObjectSlot) -> Result<Lease> {
+        let _pin = self.pin(object)?;
         let dataset = Arc::clone(self);
         if let Some(lease) = self.shared.reads.run(move || dataset.try_lease(object)).await?? {
             return Ok(lease);
@@ -306,6 +311,7 @@ impl Dataset {
             .unwrap_or_else(|error| tracing::warn!(%error, "files are compared again after a restart"));
         self.follow_snapshot();
         self.jobs.refreshed(self.snapshot());
+        self.compact().await;
         self.tell_peers().await?;
         Ok(report)
     }
@@ -400,11 +406,9 @@ impl Dataset {
         let objects = self.objects();
         let mut report = EvictReport::default();
         // All versions, also those that the newest snapshot does not have: their bytes are cached all the same.
-        for object in (0..objects.len()).map(ObjectSlot) {
-            let is_cached = self.stocks.iter().any(|(_, stock)| stock.shelf.has_file(object));
-            if is_cached && objects.path(object).starts_with(prefix) {
-                self.evict_counted(object, &mut report);
-            }
+        let cached: BTreeSet<_> = self.stocks.iter().flat_map(|(_, stock)| stock.shelf.objects()).collect();
+        for object in cached.into_iter().filter(|object| objects.path(*object).starts_with(prefix)) {
+            self.evict_counted(object, &mut report);
         }
         report.remainder = self.evict_remainder();
         report
@@ -450,7 +454,7 @@ impl Dataset {
             total_bytes: snapshot.total_bytes(),
             cached_bytes: self.cached_bytes(),
             cached_pieces: self.stocks.iter().map(|(_, stock)| stock.shelf.len() as u64).sum(),
-            pieces: u64::from(self.objects.load().pieces()),
+            pieces: u64::from(self.objects.load().piece_count()),
             explanation: self.stocks[0].1.explain(),
             warning: self.layout_warning(&snapshot),
             stats: self.stats(),
@@ -502,10 +506,10 @@ impl Dataset {
         (range.end - range.start) as u32
     }
 
-    /// The object a piece belongs to, and its bytes in it.
+    /// The object a piece belongs to, and its bytes in it. None, and none, if the object has left.
     pub(super) fn piece_range(&self, piece: PieceId) -> (ObjectSlot, Range<u64>) {
         let objects = self.objects.load();
-        let object = objects.object_of(piece);
+        let Some(object) = objects.object_of(piece) else { return (ObjectSlot::NONE, 0..0) };
         let piece_bytes = u64::from(objects.piece_bytes());
         let start = u64::from(piece.0 - objects.first_piece(object).0) * piece_bytes;
         (object, start..(start + piece_bytes).min(objects.size(object)))
@@ -513,13 +517,9 @@ impl Dataset {
 
     /// The pieces of an object.
     pub(super) fn pieces_of(&self, object: ObjectSlot) -> Range<u32> {
-        let first = self.objects.load().first_piece(object).0;
-        first..first + self.piece_count(object)
-    }
-
-    fn piece_count(&self, object: ObjectSlot) -> u32 {
         let objects = self.objects.load();
-        objects.size(object).div_ceil(u64::from(objects.piece_bytes())) as u32
+        let first = objects.first_piece(object).0;
+        first..first + objects.pieces_of(object)
     }
 
     fn cached_bytes(&self) -> u64 {
@@ -529,7 +529,8 @@ impl Dataset {
     /// What follows from the newest snapshot: what is no longer in it, and how much the dataset may hold.
     pub(super) fn follow_snapshot(&self) {
         let (snapshots, grace) = (self.catalog.snapshots(), self.config.listing.removed_grace);
-        let retired = Retired::find(&snapshots, &self.objects.load(), grace);
+        let before = self.stocks[0].1.ends_of_grace();
+        let retired = Retired::find(&snapshots, &self.objects.load(), grace, &before);
         for (_, stock) in &self.stocks {
             stock.retire(retired.clone());
         }

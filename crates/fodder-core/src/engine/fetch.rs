@@ -136,6 +136,7 @@ impl Dataset {
             Some(Keep::Shelf(level, place)) => {
                 let dataset = Arc::clone(self);
                 let keep = move || {
+                    // The flight pins the object, and the landing has the flight.
                     if !dataset.keep(level, piece, &segment, place) {
                         dataset.stage_instead(level, piece, landing);
                     }
@@ -178,7 +179,8 @@ impl Dataset {
         }
     }
 
-    /// Writes a piece to the stock that wants it, and says whether it is there. What cannot be kept will be a miss again.
+    /// Writes a piece, whose object is pinned, to the stock that wants it, and says whether it is there. What cannot be kept will be
+    /// a miss again.
     fn keep(&self, level: usize, piece: PieceId, segment: &[Bytes], place: Place) -> bool {
         let (space, stock) = &self.stocks[level];
         let room = match place {
@@ -198,7 +200,8 @@ impl Dataset {
 
     /// Offers a victim of one tier to the next slower one.
     fn demote(&self, level: usize, piece: PieceId) {
-        if let Some((below, place)) = self.admit_below(level + 1, piece)
+        if let Some(_pin) = self.pin_piece(piece)
+            && let Some((below, place)) = self.admit_below(level + 1, piece)
             && let Some(bytes) = self.copy_of(level, piece)
         {
             self.keep(below, piece, &[bytes], place);
@@ -210,7 +213,8 @@ impl Dataset {
         let dataset = Arc::clone(self);
         self.shared.moves.try_submit(move || {
             let (above, stock) = &dataset.stocks[level - 1];
-            if !stock.shelf.has(piece)
+            if let Some(_pin) = dataset.pin_piece(piece)
+                && !stock.shelf.has(piece)
                 && let Some(place) = above.admit(stock, piece, dataset.piece_len(piece), dataset.is_mere_guest(piece))
                 && let Some(bytes) = dataset.copy_of(level, piece)
             {
@@ -224,7 +228,7 @@ impl Dataset {
 
     pub(super) fn copy_of(&self, level: usize, piece: PieceId) -> Option<Bytes> {
         let objects = self.objects();
-        let object: ObjectSlot = objects.object_of(piece);
+        let object: ObjectSlot = objects.object_of(piece)?;
         let offset = u64::from(piece.0 - objects.first_piece(object).0) * u64::from(objects.piece_bytes());
         let mut bytes = vec![0; self.piece_len(piece) as usize];
         let read = self.stocks[level].1.shelf.read(object, offset, &mut bytes, true);

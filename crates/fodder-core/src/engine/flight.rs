@@ -4,7 +4,10 @@
 //! fills the cache are pieces, and each stays in the table until it is on a shelf, so that between the fetch and
 //! the write nobody fetches it again. A flight that nobody waits for any more is abandoned.
 
-use super::segment::{Segment, slices};
+use super::{
+    pins::Pin,
+    segment::{Segment, slices},
+};
 use crate::{
     Error, Result,
     id::{ObjectSlot, PieceId},
@@ -27,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Flight {
     /// The object it reads.
     pub(super) object: ObjectSlot,
+    /// Keeps the object in the catalog, and with it the numbers of its pieces.
+    _pin: Pin,
     /// The bytes of the object it reads.
     pub(super) range: Range<u64>,
     /// Its first piece, if its segments are pieces; None for a flight past the cache.
@@ -58,16 +63,11 @@ struct Progress {
 }
 
 impl Flight {
-    fn new(
-        object: ObjectSlot,
-        range: Range<u64>,
-        first_piece: Option<PieceId>,
-        grid_bytes: u64,
-        asks_peers: bool,
-    ) -> Self {
+    fn new(pin: Pin, range: Range<u64>, first_piece: Option<PieceId>, grid_bytes: u64, asks_peers: bool) -> Self {
         let count = range.end.div_ceil(grid_bytes) - range.start / grid_bytes;
         Self {
-            object,
+            object: pin.object(),
+            _pin: pin,
             range,
             first_piece,
             grid_bytes,
@@ -221,7 +221,8 @@ impl Drop for Waiter {
 
 /// Consecutive pieces of one object that a read wants.
 pub(super) struct Stretch {
-    pub(super) object: ObjectSlot,
+    /// The object, which stays in the catalog meanwhile.
+    pub(super) object: Pin,
     pub(super) object_bytes: u64,
     pub(super) piece_bytes: u64,
     pub(super) first: PieceId,
@@ -299,7 +300,7 @@ impl Flights {
         }
         let Some(keeps) = admit(stretch.first.0..stretch.first.0 + count) else { return Leg::Unwanted(count) };
         let end = (stretch.offset + u64::from(count) * stretch.piece_bytes).min(stretch.object_bytes);
-        let (object, range, grid) = (stretch.object, stretch.offset..end, stretch.piece_bytes);
+        let (object, range, grid) = (stretch.object.clone(), stretch.offset..end, stretch.piece_bytes);
         let flight = Arc::new(Flight::new(object, range, Some(stretch.first), grid, stretch.asks_peers));
         for n in 0..count {
             table.pieces.insert(PieceId(stretch.first.0 + n), Arc::clone(&flight));
@@ -310,16 +311,16 @@ impl Flights {
     /// Joins the flight past the cache that reads exactly `range`, or makes it: then true, and the caller starts it.
     pub(super) fn board(
         self: &Arc<Self>,
-        object: ObjectSlot,
+        object: &Pin,
         range: Range<u64>,
         grid_bytes: u64,
         asks_peers: bool,
     ) -> (Waiter, bool) {
         let mut table = self.table.lock();
         let mut new = false;
-        let flight = table.ranges.entry((object, range.start, range.end, asks_peers)).or_insert_with(|| {
+        let flight = table.ranges.entry((object.object(), range.start, range.end, asks_peers)).or_insert_with(|| {
             new = true;
-            Arc::new(Flight::new(object, range, None, grid_bytes, asks_peers))
+            Arc::new(Flight::new(object.clone(), range, None, grid_bytes, asks_peers))
         });
         (self.wait_for(flight), new)
     }
@@ -485,11 +486,12 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::cell::Cell;
 
     fn stretch(count: u32) -> Stretch {
-        let object = ObjectSlot(0);
+        let object = Arc::<super::super::pins::Pins>::default().pin(|| Some(ObjectSlot(0))).unwrap();
         Stretch { object, object_bytes: 40, piece_bytes: 10, first: PieceId(7), count, offset: 0, asks_peers: false }
     }
 

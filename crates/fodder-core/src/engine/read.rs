@@ -10,6 +10,7 @@ use super::{
     hold::Reason,
     meter::Reader,
     peer::PARCEL_BYTES,
+    pins::Pin,
 };
 use crate::{
     Error, Result,
@@ -200,6 +201,7 @@ impl Dataset {
         object: ObjectSlot,
         range: Range<u64>,
     ) -> Result<Reply> {
+        let pin = self.pin(object)?;
         self.check(object, &range)?;
         if range.end - range.start > Self::MAX_READ_BYTES {
             return Err(Error::Invalid(format!(
@@ -211,14 +213,14 @@ impl Dataset {
         let mut waits = Waits { reader, ..Waits::default() };
         let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
         waits.budget = began.elapsed();
-        let parts = self.begin(object, range.clone(), permit, Manner::Plain, convoy);
-        let mut reply = self.finish(object, range.clone(), parts, &mut waits).await;
+        let parts = self.begin(&pin, range.clone(), permit, Manner::Plain, convoy);
+        let mut reply = self.finish(&pin, range.clone(), parts, &mut waits).await;
         if matches!(reply, Err(Error::Stale(_))) && self.origin.is_local() {
             // The file was touched during the read. If its contents are as they were, the next attempt succeeds.
             waits.oldest = None;
             let permit = self.shared.budget.acquire(self.cover_bytes(object, &range)).await?;
-            let parts = self.begin(object, range.clone(), permit, Manner::Plain, None);
-            reply = self.finish(object, range, parts, &mut waits).await;
+            let parts = self.begin(&pin, range.clone(), permit, Manner::Plain, None);
+            reply = self.finish(&pin, range, parts, &mut waits).await;
         }
         self.log_if_slow(object, began.elapsed(), &waits);
         reply
@@ -229,7 +231,7 @@ impl Dataset {
             return Err(Error::Closed);
         }
         let objects = self.objects();
-        if object.0 >= objects.len() {
+        if !objects.contains(object) {
             return Err(Error::NotFound(format!("no object {} in dataset {:?}", object.0, self.config().name)));
         }
         let size = objects.size(object);
@@ -254,13 +256,13 @@ impl Dataset {
     /// Looks where each stretch of `range` is, and sends flights for what is nowhere. Never waits.
     pub(super) fn begin(
         self: &Arc<Self>,
-        object: ObjectSlot,
+        pin: &Pin,
         range: Range<u64>,
         mut permit: Permit,
         manner: Manner,
         convoy: Option<&Convoy>,
     ) -> VecDeque<Part> {
-        let objects = self.objects();
+        let (objects, object) = (self.objects(), pin.object());
         let piece_bytes = u64::from(objects.piece_bytes());
         let first = objects.first_piece(object);
         let mut parts = VecDeque::new();
@@ -268,7 +270,7 @@ impl Dataset {
         while at < range.end {
             let index = at / piece_bytes;
             let stretch = Stretch {
-                object,
+                object: pin.clone(),
                 object_bytes: objects.size(object),
                 piece_bytes,
                 first: PieceId(first.0 + index as u32),
@@ -287,7 +289,7 @@ impl Dataset {
                     Part::Kept { permit: permit.split(self.cover_bytes(object, &range)), range }
                 }
                 Leg::Joined(waiter, count) if manner.is_for_peer() && waiter.flight.asks_peers() => {
-                    self.pass_by(object, until(count), &mut permit, manner, convoy)
+                    self.pass_by(pin, until(count), &mut permit, manner, convoy)
                 }
                 Leg::Joined(waiter, count) => {
                     let source = self.joined(stretch.first.0..stretch.first.0 + count, until(count).end);
@@ -303,7 +305,7 @@ impl Dataset {
                     at = until(count).end;
                     continue;
                 }
-                Leg::Unwanted(count) => self.pass_by(object, until(count), &mut permit, manner, convoy),
+                Leg::Unwanted(count) => self.pass_by(pin, until(count), &mut permit, manner, convoy),
             };
             at = match &part {
                 Part::Kept { range, .. } | Part::Flying { range, .. } => range.end,
@@ -316,15 +318,15 @@ impl Dataset {
     /// Fetches exactly `range`, past the cache.
     fn pass_by(
         self: &Arc<Self>,
-        object: ObjectSlot,
+        pin: &Pin,
         range: Range<u64>,
         permit: &mut Permit,
         manner: Manner,
         convoy: Option<&Convoy>,
     ) -> Part {
         let piece_bytes = u64::from(self.objects.load().piece_bytes());
-        let asks_peers = !manner.is_for_peer() && self.asks_peers(object, range.start);
-        let (waiter, new) = self.flights.board(object, range.clone(), piece_bytes, asks_peers);
+        let asks_peers = !manner.is_for_peer() && self.asks_peers(pin.object(), range.start);
+        let (waiter, new) = self.flights.board(pin, range.clone(), piece_bytes, asks_peers);
         if new {
             manner.tell(&waiter.flight);
             self.send_off(&waiter.flight, Vec::new(), permit.split(range.end - range.start), convoy);
@@ -335,12 +337,13 @@ impl Dataset {
 
     async fn finish(
         self: &Arc<Self>,
-        object: ObjectSlot,
+        pin: &Pin,
         range: Range<u64>,
         parts: VecDeque<Part>,
         waits: &mut Waits,
     ) -> Result<Reply> {
-        let mut reply = self.gather(object, parts, waits).await;
+        let mut reply = self.gather(pin, parts, waits).await;
+        let object = pin.object();
         match &mut reply {
             Ok(reply) => {
                 reply.source = self.source_of(object, &range, reply.source);
@@ -353,10 +356,11 @@ impl Dataset {
 
     pub(super) async fn gather(
         self: &Arc<Self>,
-        object: ObjectSlot,
+        pin: &Pin,
         mut parts: VecDeque<Part>,
         waits: &mut Waits,
     ) -> Result<Reply> {
+        let object = pin.object();
         let mut segments: Vec<Bytes> = Vec::new();
         let mut slowest = Source::Tier(self.stocks[0].1.medium);
         let mut losses = 0;
@@ -375,9 +379,9 @@ impl Dataset {
                         Err(mut permit) => {
                             losses += 1;
                             let again = if losses > MAX_LOSSES {
-                                VecDeque::from([self.pass_by(object, range, &mut permit, waits.manner, None)])
+                                VecDeque::from([self.pass_by(pin, range, &mut permit, waits.manner, None)])
                             } else {
-                                self.begin(object, range, permit, waits.manner, None)
+                                self.begin(pin, range, permit, waits.manner, None)
                             };
                             again.into_iter().rev().for_each(|part| parts.push_front(part));
                         }

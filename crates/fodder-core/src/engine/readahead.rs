@@ -222,10 +222,7 @@ impl Dataset {
         if self.guessed.is_empty() {
             return source;
         }
-        let objects = self.objects.load();
-        let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
-        let pieces = first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32;
-        match (self.guess_read(pieces), source) {
+        match (self.guess_read(self.pieces_in(object, range)), source) {
             (true, Source::Tier(_)) => Source::Prefetched,
             _ => source,
         }
@@ -309,9 +306,7 @@ impl Dataset {
                 None => return 0..0,
             },
         };
-        let objects = self.objects.load();
-        let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
-        first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32
+        self.pieces_in(object, &range)
     }
 
     /// Sends flights for what is missing of a wish, in order: what is wanted first has its place before what comes later. The
@@ -320,7 +315,7 @@ impl Dataset {
         let slot = Arc::new(slot);
         let (mut next, mut looks) = (pieces.start, 0);
         while next < pieces.end && self.lookahead.wants(wish) {
-            let stretch = self.stretch_of(next..pieces.end);
+            let Ok(stretch) = self.stretch_of(next..pieces.end) else { return };
             let bytes = u64::from(stretch.count) * stretch.piece_bytes;
             let Ok(mut permit) = self.spare_memory(bytes.min(stretch.object_bytes), MEMORY_PART).await else { return };
             let leg = self.flights.next_leg(&stretch, |piece| self.holds(piece), |run| self.admit_guess(run));

@@ -123,9 +123,9 @@ impl Dataset {
         self.counters.served(source, range.end - range.start);
         let objects = self.objects.load();
         let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
-        let pieces = first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32;
+        let pieces = self.pieces_in(object, &range);
         let bytes = |piece: u32| {
-            let behind = objects.size(object) - u64::from(piece - first) * piece_bytes;
+            let behind = objects.size(object).saturating_sub(u64::from(piece - first) * piece_bytes);
             behind.min(piece_bytes) as u32
         };
         self.meter.read(pieces.clone(), bytes);

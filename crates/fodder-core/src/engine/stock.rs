@@ -6,7 +6,7 @@ use super::{
     guest::Guests,
     hold::{Holds, Reason},
     job::{Note, Notices},
-    retired::Retired,
+    retired::{Ends, Retired},
 };
 use crate::{
     config::Medium,
@@ -15,6 +15,7 @@ use crate::{
 };
 use fodder_policy::{Pressure, Residency, Signal, residency::Explanation};
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use std::{
     ops::Range,
     sync::{
@@ -278,7 +279,22 @@ impl Stock {
         self.policy.lock().memory_bytes() + self.guests.memory_bytes() + self.sought.memory_bytes()
     }
 
-    fn forget(&self, pieces: &[PieceId]) {
+    /// Pieces that are not here will have other numbers, and these will be those of others.
+    pub(super) fn forget_signals(&self, pieces: &[u32]) {
+        self.policy.lock().forget(pieces);
+    }
+
+    /// Objects that were removed not long ago, and keep what is cached of them.
+    pub(super) fn in_grace(&self) -> FxHashSet<ObjectSlot> {
+        self.retired.lock().in_grace()
+    }
+
+    /// When the grace of each removed object ends.
+    pub(super) fn ends_of_grace(&self) -> Arc<Ends> {
+        self.retired.lock().ends()
+    }
+
+    pub(super) fn forget(&self, pieces: &[PieceId]) {
         if !pieces.is_empty() {
             let mut policy = self.policy.lock();
             for piece in pieces {

@@ -3,6 +3,9 @@
 //! Readers take no lock: they read an epoch, the pieces' states, the bytes, and the epoch again. Everything that changes
 //! a file (write, evict, seal, drop) goes through the gate of its object; whatever takes bytes away first marks the
 //! pieces, then moves the epoch, then touches the blocks. docs/decisions/0002-tier-files.md has the argument.
+//!
+//! Whoever looks up the pieces of an object holds the table of objects until it is done with them: the number of a piece is
+//! not given to another object before that (0029).
 
 mod attach;
 mod evict;
@@ -25,7 +28,15 @@ pub use verify::Checked;
 pub use view::{Shown, View};
 pub(super) use write::Written;
 
-use super::{ObjectTable, core::Core, files::Kept, group::Groups, log::Record, slab::Slab, state::State};
+use super::{
+    ObjectTable,
+    core::Core,
+    files::Kept,
+    group::Groups,
+    log::Record,
+    slab::Slab,
+    state::{Kind, State},
+};
 use crate::id::{FileKey, ObjectSlot, PieceId};
 use arc_swap::ArcSwap;
 use gate::Gate;
@@ -54,12 +65,14 @@ pub struct Shelf {
     name: String,
     grid: u32,
     table: ArcSwap<Arc<dyn ObjectTable>>,
+    /// The tables before it that somebody may still use.
+    earlier: Mutex<Vec<Weak<Arc<dyn ObjectTable>>>>,
     /// A [`State`] for each piece.
     states: Slab<AtomicU8>,
     crcs: Slab<AtomicU32>,
-    /// Flags for each object.
+    /// Flags for each object that has pieces, by its first.
     flags: Slab<AtomicU8>,
-    /// For each small object that is here: its cell.
+    /// For each small object that is here, by its piece: its cell.
     cells: Slab<AtomicU32>,
     groups: Groups,
     /// Moved before bytes are taken away. Objects share them; a foreign move costs a reader one more attempt.
@@ -100,13 +113,49 @@ impl Object {
 }
 
 impl Shelf {
-    /// Learns of the objects that a refresh added.
-    pub fn grow(&self, objects: Arc<dyn ObjectTable>) {
+    /// Learns of the objects that a refresh added, or that some have left. Those must not be [in use](Self::uses).
+    pub fn follow(&self, objects: Arc<dyn ObjectTable>) {
         debug_assert_eq!(objects.piece_bytes(), self.grid, "the grid of a dataset never changes");
         self.states.grow(objects.pieces());
         self.crcs.grow(objects.pieces());
-        self.flags.grow(objects.len());
-        self.table.store(Arc::new(objects));
+        self.flags.grow(objects.pieces());
+        let before = self.table.swap(Arc::new(objects));
+        self.earlier.lock().push(Arc::downgrade(&before));
+    }
+
+    /// Whether nobody works with an earlier table any more, and so with pieces of objects that have left.
+    pub fn is_settled(&self) -> bool {
+        let mut earlier = self.earlier.lock();
+        earlier.retain(|table| table.strong_count() > 0);
+        earlier.is_empty()
+    }
+
+    /// Whether an object has a file here, or one that is being written, or one that is handed out.
+    pub fn uses(&self, object: ObjectSlot) -> bool {
+        let _table = self.table.load();
+        let Some(object) = self.object(object.0) else { return false };
+        let gate = self.gate(object.slot);
+        let absent = |piece: u32| self.state(piece).kind() == Kind::Absent;
+        self.flags(object) & ON_DISK != 0 || !object.pieces().all(absent) || gate.pin(object.slot).is_some()
+    }
+
+    /// Whether a file of an object is handed out.
+    pub fn is_leased(&self, object: ObjectSlot) -> bool {
+        self.gate(object.0).pin(object.0).is_some()
+    }
+
+    /// The objects that have a cache file here, whole or in part.
+    pub fn objects(&self) -> Vec<ObjectSlot> {
+        let _table = self.table.load();
+        self.on_disk().map(|object| ObjectSlot(object.slot)).collect()
+    }
+
+    /// The same, for those who hold the table.
+    fn on_disk(&self) -> impl Iterator<Item = Object> + '_ {
+        let has_file =
+            |first: u32| self.flags.get(first).is_some_and(|cell| cell.load(Ordering::Acquire) & ON_DISK != 0);
+        let firsts = (0..self.table.load().pieces()).filter(move |first| has_file(*first));
+        firsts.filter_map(|first| self.object_of(first).filter(|object| object.first == first))
     }
 
     /// The dataset's name.
@@ -121,7 +170,8 @@ impl Shelf {
 
     /// Whether an object has a cache file here, whole or in part.
     pub fn has_file(&self, object: ObjectSlot) -> bool {
-        self.flags(object.0) & ON_DISK != 0
+        let _table = self.table.load();
+        self.object(object.0).is_some_and(|object| self.flags(object) & ON_DISK != 0)
     }
 
     /// How many pieces are here.
@@ -177,20 +227,16 @@ impl Shelf {
     }
 
     fn object(&self, slot: u32) -> Option<Object> {
-        let table = self.table.load();
-        if slot >= table.len() {
-            return None;
-        }
-        let size = table.size(ObjectSlot(slot));
+        let (size, first) = self.table.load().measure(ObjectSlot(slot))?;
         let count = size.div_ceil(u64::from(self.grid)) as u32;
-        Some(Object { slot, size, first: table.first_piece(ObjectSlot(slot)).0, count })
+        Some(Object { slot, size, first: first.0, count })
     }
 
     fn object_of(&self, piece: u32) -> Option<Object> {
         let table = self.table.load();
-        let slot = (piece < table.pieces()).then(|| table.object_of(PieceId(piece)).0)?;
+        let slot = (piece < table.pieces()).then(|| table.object_of(PieceId(piece)))??;
         drop(table);
-        self.object(slot)
+        self.object(slot.0)
     }
 
     /// The object that a piece belongs to.
@@ -223,12 +269,13 @@ impl Shelf {
         self.crcs.get(piece).map_or(0, |crc| crc.load(Ordering::Relaxed))
     }
 
-    fn flags(&self, slot: u32) -> u8 {
-        self.flags.get(slot).map_or(0, |flags| flags.load(Ordering::Acquire))
+    fn flags(&self, object: Object) -> u8 {
+        let flags = if object.count == 0 { None } else { self.flags.get(object.first) };
+        flags.map_or(0, |flags| flags.load(Ordering::Acquire))
     }
 
-    fn set_flags(&self, slot: u32, flags: u8) {
-        if let Some(cell) = self.flags.get(slot) {
+    fn set_flags(&self, object: Object, flags: u8) {
+        if let Some(cell) = self.flags.get(object.first).filter(|_| object.count > 0) {
             cell.store(flags, Ordering::Release);
         }
     }
@@ -266,12 +313,12 @@ impl Shelf {
 
     /// Records of everything that is here, for rewriting the index.
     pub(super) fn for_each_run(&self, mut f: impl FnMut(Record)) {
-        let slots = self.table.load().len();
-        for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
+        let _table = self.table.load();
+        for object in self.on_disk() {
             let key = self.key(object.slot);
             if self.class_of(object).is_some() {
                 if self.state(object.first).present() {
-                    let (cell, crc) = (self.cell(object.slot), self.crc(object.first));
+                    let (cell, crc) = (self.cell(object), self.crc(object.first));
                     f(Record::Cell { dataset: self.id, key, size: object.size as u32, cell, crc });
                 }
                 continue;

@@ -9,6 +9,7 @@ mod convoy;
 mod fetching;
 mod flights;
 mod held;
+mod history;
 mod inodes;
 mod jobs;
 mod layouts;

@@ -41,8 +41,8 @@ impl ObjectTable for Table {
     fn first_piece(&self, slot: ObjectSlot) -> PieceId {
         PieceId(self.firsts[slot.0 as usize])
     }
-    fn object_of(&self, piece: PieceId) -> ObjectSlot {
-        ObjectSlot(self.firsts.partition_point(|&first| first <= piece.0) as u32 - 1)
+    fn object_of(&self, piece: PieceId) -> Option<ObjectSlot> {
+        Some(ObjectSlot(self.firsts.partition_point(|&first| first <= piece.0) as u32 - 1))
     }
     fn key(&self, slot: ObjectSlot) -> FileKey {
         let mut key = [0; 16];
@@ -95,7 +95,7 @@ impl World {
         self.table.firsts[slot as usize]
     }
     pub fn slot_of(&self, piece: u32) -> ObjectSlot {
-        self.table.object_of(PieceId(piece))
+        self.table.object_of(PieceId(piece)).expect("a piece of an object")
     }
     /// Bytes of a range. Never zero, so that a hole is noticed; but every seventh object is nothing but zeros.
     pub fn range(&self, slot: u32, offset: u64, len: usize) -> Vec<u8> {

@@ -1,17 +1,36 @@
 //! Random changes of the origin, refreshes and restarts, against a map.
 
-use super::*;
+use super::{compact::Keeping, *};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Debug, Clone)]
 enum Step {
-    Put { path: String, version: u8, size: u64 },
-    Remove { path: String },
-    MakeDirectory { path: String },
+    Put {
+        path: String,
+        version: u8,
+        size: u64,
+    },
+    Remove {
+        path: String,
+    },
+    MakeDirectory {
+        path: String,
+    },
     RemoveDirectories,
     Refresh,
     Reopen,
+    /// Somebody takes the newest snapshot, or lets go of all that were taken.
+    Take,
+    LetGo,
+    /// Removes what nothing needs; of so many of eight objects, something is kept.
+    Compact {
+        kept: u32,
+    },
+    /// The same, and the node is killed at one of several moments.
+    Crash {
+        moment: usize,
+    },
 }
 
 fn path() -> impl Strategy<Value = String> {
@@ -31,6 +50,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::RemoveDirectories),
         2 => Just(Step::Refresh),
         1 => Just(Step::Reopen),
+        1 => Just(Step::Take),
+        1 => Just(Step::LetGo),
+        2 => (0u32..4).prop_map(|kept| Step::Compact { kept }),
+        1 => (0usize..4).prop_map(|moment| Step::Crash { moment }),
     ]
 }
 
@@ -39,8 +62,12 @@ type Listed = BTreeMap<String, (String, u64, Bytes)>;
 /// What was promised to hold for ever.
 #[derive(Default)]
 struct Promises {
-    /// Slot to (path, version, size, first piece).
-    slots: HashMap<u32, (String, String, u64, u32)>,
+    /// Slot to (path, version, size).
+    slots: HashMap<u32, (String, String, u64)>,
+    /// Slot to first piece, while the catalog is open.
+    pieces: HashMap<u32, u32>,
+    /// Snapshots that somebody holds.
+    held: Vec<(Arc<Snapshot>, Listed)>,
     /// Listings by snapshot, in the order they were sealed.
     sealed: Vec<(SnapshotId, Listed, Vec<String>)>,
 }
@@ -124,15 +151,27 @@ fn check_directories(snapshot: &Snapshot, listed: &Listed, empty: &[String]) {
 impl Promises {
     fn check(&mut self, layout: &str, catalog: &Catalog) {
         let objects = catalog.objects();
-        let mut keys = HashSet::new();
-        for slot in 0..objects.len() {
-            let at = ObjectSlot(slot);
-            let found =
-                (objects.path(at), objects.version(at).to_string(), objects.size(at), objects.first_piece(at).0);
-            assert_eq!(self.slots.entry(slot).or_insert_with(|| found.clone()), &found);
-            assert!(keys.insert((found.0, found.1, found.2)), "two slots for one version");
+        let (mut keys, mut pieces) = (HashSet::new(), HashSet::new());
+        for at in objects.slots(0..objects.len()) {
+            let found = (objects.path(at), objects.version(at).to_string(), objects.size(at));
+            assert_eq!(self.slots.entry(at.0).or_insert_with(|| found.clone()), &found);
+            assert!(keys.insert(found), "two slots for one version");
+            let first = objects.first_piece(at).0;
+            assert!(objects.pieces_of(at) == 0 || *self.pieces.entry(at.0).or_insert(first) == first);
+            for piece in first..first + objects.pieces_of(at) {
+                assert_eq!(objects.object_of(PieceId(piece)), Some(at));
+                assert!(pieces.insert(piece), "two objects have a piece");
+            }
         }
-        assert!(objects.len() as usize >= self.slots.len());
+        assert_eq!(keys.len(), objects.count() as usize);
+        assert_eq!(pieces.len(), objects.piece_count() as usize);
+        assert_eq!(pieces.iter().max().map_or(0, |last| last + 1), objects.pieces());
+        for slot in (0..objects.len()).map(ObjectSlot).filter(|slot| !objects.contains(*slot)) {
+            assert_eq!((objects.path(slot), objects.size(slot), objects.pieces_of(slot)), (String::new(), 0, 0));
+        }
+        for (snapshot, listed) in &self.held {
+            check_snapshot(layout, snapshot, &objects, listed);
+        }
         let middle = objects.len() / 2;
         for range in [0..middle, middle..objects.len()] {
             objects.each_key(range, &mut |slot, key| assert_eq!(key, objects.key(slot)));
@@ -162,7 +201,25 @@ fn run(layout: &str, steps: Vec<Step>) {
             Step::Remove { path } => source.remove(&path),
             Step::MakeDirectory { path } => source.empty_directories.lock().unwrap().push(path),
             Step::RemoveDirectories => source.put_empty_directories(&[]),
-            Step::Reopen => catalog = reopen(dir.path(), layout).unwrap(),
+            Step::Reopen => {
+                promises.pieces.clear();
+                promises.held.clear();
+                catalog = reopen(dir.path(), layout).unwrap();
+            }
+            Step::Take => promises.held.push((catalog.current(), last.0.clone())),
+            Step::LetGo => promises.held.clear(),
+            Step::Compact { kept } => {
+                catalog.compact_all(&Keeping(kept));
+                let objects = catalog.objects();
+                let gone = |slot: &u32| !objects.contains(ObjectSlot(*slot));
+                promises.pieces.retain(|slot, _| !gone(slot));
+            }
+            Step::Crash { moment } => {
+                promises.pieces.clear();
+                promises.held.clear();
+                compact::crash(&catalog, dir.path(), moment);
+                catalog = reopen(dir.path(), layout).unwrap();
+            }
             Step::Refresh => {
                 let before = catalog.current().id();
                 let report = wait(catalog.refresh_from(&source)).unwrap();
@@ -195,7 +252,7 @@ fn run(layout: &str, steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
     fn a_catalog_of_files_is_what_a_naive_map_says(steps in prop::collection::vec(step(), 0..50)) {

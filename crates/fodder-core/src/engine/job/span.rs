@@ -30,10 +30,7 @@ impl Span<'_> {
 
     /// The items that have bytes in a piece, none if the snapshot has none there.
     pub(super) fn items(&self, piece: u32) -> Range<u32> {
-        if piece >= self.objects.pieces() {
-            return 0..0;
-        }
-        let object = self.objects.object_of(PieceId(piece));
+        let Some(object) = self.objects.object_of(PieceId(piece)) else { return 0..0 };
         let grid = u64::from(self.objects.piece_bytes());
         let start = u64::from(piece - self.objects.first_piece(object).0) * grid;
         let items = self.snapshot.items_in(object, start..start + grid);
@@ -49,7 +46,9 @@ impl Span<'_> {
 
     /// Whether every piece there is belongs to exactly one item, and so all items are all pieces.
     pub(super) fn is_one_to_one(&self) -> bool {
-        let whole = !self.snapshot.has_records() && self.snapshot.object_count() == self.objects.len();
+        let objects = self.objects;
+        let no_others = self.snapshot.object_count() == objects.count() && objects.pieces() == objects.piece_count();
+        let whole = !self.snapshot.has_records() && no_others;
         whole && self.snapshot.len() >= u64::from(self.snapshot.object_count())
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     engine::{
         Dataset, Reply,
         flight::Course,
+        pins::Pin,
         read::{Fill, Manner, Part, REQUEST_BYTES, Waits},
     },
     id::{FileKey, ObjectSlot, PieceId},
@@ -70,8 +71,7 @@ impl Dataset {
     pub fn known_to_peers(&self, path: &str, key: FileKey) -> Result<ObjectSlot> {
         let objects = self.objects();
         // Nodes compare local files on their own: a version with an accepted change time is not exchanged.
-        let is_it =
-            |object: &ObjectSlot| object.0 < objects.len() && objects.key(*object) == key && !self.stamps.has(|| key);
+        let is_it = |object: &ObjectSlot| objects.key(*object) == key && !self.stamps.has(|| key);
         let found = self.snapshots().into_iter().rev().find_map(|snapshot| snapshot.lookup(path).filter(is_it));
         found.ok_or_else(|| {
             let name = &self.config().name;
@@ -137,11 +137,12 @@ impl Dataset {
         range: Range<u64>,
         asked: Asked,
     ) -> BoxStream<'static, Result<Reply>> {
-        if let Err(error) = self.may_give(object, &range, asked) {
-            return Box::pin(stream::once(async { Err(error) }));
-        }
+        let pin = match self.pin(object).and_then(|pin| self.may_give(object, &range, asked).map(|()| pin)) {
+            Ok(pin) => pin,
+            Err(error) => return Box::pin(stream::once(async { Err(error) })),
+        };
         let manner = if asked == Asked::AsFormerOwner { Manner::Straight } else { Manner::Peer };
-        let giving = Giving::new(self, object, range, manner);
+        let giving = Giving::new(self, pin, range, manner);
         Box::pin(stream::try_unfold(giving, |mut giving| async move {
             Ok(giving.next().await?.map(|reply| (reply, giving)))
         }))
@@ -150,6 +151,7 @@ impl Dataset {
     /// Fetches what this node owns and another holds, and says when it is kept here. [`Error::NotFound`] if this node does not
     /// own it, [`Error::Full`] if it has no room for all of it: what there is no room for is not fetched.
     pub async fn take(self: &Arc<Self>, object: ObjectSlot, range: Range<u64>) -> Result<()> {
+        let pin = self.pin(object)?;
         self.check(object, &range)?;
         let objects = self.objects();
         if self.role(objects.key(object), range.start) == Role::Guest {
@@ -161,7 +163,7 @@ impl Dataset {
             return Ok(());
         }
         // Not counted as a read: nobody here has asked for it.
-        let mut taking = Giving::new(self, object, range, Manner::Keep);
+        let mut taking = Giving::new(self, pin.clone(), range, Manner::Keep);
         while taking.next().await?.is_some() {}
         self.flights.settled(pieces.clone(), |piece| self.staging.has(piece)).await;
         let path = objects.path(object);
@@ -229,6 +231,9 @@ impl Dataset {
 
     pub(in crate::engine) fn pieces_in(&self, object: ObjectSlot, range: &Range<u64>) -> Range<u32> {
         let objects = self.objects.load();
+        if !objects.contains(object) {
+            return 0..0;
+        }
         let (first, piece_bytes) = (objects.first_piece(object).0, u64::from(objects.piece_bytes()));
         first + (range.start / piece_bytes) as u32..first + range.end.div_ceil(piece_bytes) as u32
     }
@@ -265,7 +270,8 @@ impl Dataset {
 /// A range on its way to a peer, or into the cache because a peer said so.
 struct Giving {
     dataset: Arc<Dataset>,
-    object: ObjectSlot,
+    /// The object, which stays in the catalog.
+    pin: Pin,
     /// What has not been begun.
     left: Range<u64>,
     parts: VecDeque<Part>,
@@ -276,8 +282,8 @@ struct Giving {
 }
 
 impl Giving {
-    fn new(dataset: &Arc<Dataset>, object: ObjectSlot, left: Range<u64>, manner: Manner) -> Self {
-        Self { dataset: Arc::clone(dataset), object, left, parts: VecDeque::new(), manner, oldest: None }
+    fn new(dataset: &Arc<Dataset>, pin: Pin, left: Range<u64>, manner: Manner) -> Self {
+        Self { dataset: Arc::clone(dataset), pin, left, parts: VecDeque::new(), manner, oldest: None }
     }
 
     async fn next(&mut self) -> Result<Option<Reply>> {
@@ -288,15 +294,15 @@ impl Giving {
             // What a peer asks for has memory of its own: readers here may hold all of theirs while they wait for the very
             // node that asks.
             let budget = if is_for_peer { &dataset.shared.giving } else { &dataset.shared.budget };
-            let permit = budget.acquire(dataset.cover_bytes(self.object, &range)).await?;
-            self.parts = dataset.begin(self.object, range, permit, self.manner, None);
+            let permit = budget.acquire(dataset.cover_bytes(self.pin.object(), &range)).await?;
+            self.parts = dataset.begin(&self.pin, range, permit, self.manner, None);
         }
         let Some(part) = self.parts.pop_front() else { return Ok(None) };
         let (first, behind) = part.split_first();
         behind.into_iter().for_each(|part| self.parts.push_front(part));
         let mut waits = Waits::of(self.manner);
         waits.oldest = self.oldest;
-        let reply = dataset.gather(self.object, VecDeque::from([first]), &mut waits).await?;
+        let reply = dataset.gather(&self.pin, VecDeque::from([first]), &mut waits).await?;
         self.oldest = waits.oldest;
         if is_for_peer {
             let bytes = reply.segments.iter().map(|segment| segment.len() as u64).sum();

@@ -4,7 +4,7 @@ use super::{Manner, Part, REQUEST_BYTES, Waits};
 use crate::{
     Result,
     budget::Permit,
-    engine::{Dataset, Reply, Source},
+    engine::{Dataset, Reply, Source, pins::Pin},
     id::ObjectSlot,
 };
 use fodder_policy::readahead::Pattern;
@@ -33,12 +33,13 @@ impl Dataset {
         range: Range<u64>,
         pattern: Pattern,
     ) -> BoxStream<'static, Result<Reply>> {
-        if let Err(error) = self.check(object, &range) {
-            return Box::pin(stream::once(async { Err(error) }));
-        }
+        let pin = match self.pin(object).and_then(|pin| self.check(object, &range).map(|()| pin)) {
+            Ok(pin) => pin,
+            Err(error) => return Box::pin(stream::once(async { Err(error) })),
+        };
         let ahead = Ahead {
             dataset: Arc::clone(self),
-            object,
+            pin,
             next: range.start,
             end: range.end,
             under_way: VecDeque::new(),
@@ -60,7 +61,8 @@ impl Dataset {
 /// A long read: the chunk that is due, and those begun ahead of it.
 struct Ahead {
     dataset: Arc<Dataset>,
-    object: ObjectSlot,
+    /// The object, which stays in the catalog.
+    pin: Pin,
     next: u64,
     end: u64,
     under_way: VecDeque<Chunk>,
@@ -87,13 +89,17 @@ impl Ahead {
             if self.next >= self.end {
                 return Ok(None);
             }
-            let permit =
-                self.dataset.shared.budget.acquire(self.dataset.cover_bytes(self.object, &self.next_chunk())).await?;
+            let permit = self
+                .dataset
+                .shared
+                .budget
+                .acquire(self.dataset.cover_bytes(self.pin.object(), &self.next_chunk()))
+                .await?;
             waits.budget = began.elapsed();
             self.begin(permit);
         }
         while self.under_way.len() < self.width && self.next < self.end {
-            let cover = self.dataset.cover_bytes(self.object, &self.next_chunk());
+            let cover = self.dataset.cover_bytes(self.pin.object(), &self.next_chunk());
             let Some(permit) = self.dataset.shared.budget.try_acquire(cover) else { break };
             self.begin(permit);
         }
@@ -102,7 +108,7 @@ impl Ahead {
         if waits.origin > Duration::from_micros(200) {
             self.width = (self.width * 2).min(AHEAD.1);
         }
-        self.dataset.log_if_slow(self.object, began.elapsed(), &waits);
+        self.dataset.log_if_slow(self.pin.object(), began.elapsed(), &waits);
         Ok(reply)
     }
 
@@ -112,14 +118,13 @@ impl Ahead {
         let first = chunk.parts.pop_front().map(Part::split_first);
         let (first, behind) = first.map_or((None, None), |(first, behind)| (Some(first), behind));
         behind.into_iter().for_each(|part| chunk.parts.push_front(part));
-        let mut reply =
-            self.dataset.gather(self.object, first.into_iter().collect(), waits).await.inspect_err(|_| {
-                self.dataset.counters.failed.fetch_add(1, Relaxed);
-            })?;
+        let mut reply = self.dataset.gather(&self.pin, first.into_iter().collect(), waits).await.inspect_err(|_| {
+            self.dataset.counters.failed.fetch_add(1, Relaxed);
+        })?;
         let source = chunk.source.map_or(reply.source, |source| source.max(reply.source));
         if chunk.parts.is_empty() {
-            reply.source = self.dataset.source_of(self.object, &chunk.range, source);
-            self.dataset.answered(self.object, chunk.range, reply.source);
+            reply.source = self.dataset.source_of(self.pin.object(), &chunk.range, source);
+            self.dataset.answered(self.pin.object(), chunk.range, reply.source);
         } else {
             chunk.source = Some(source);
             self.under_way.push_front(chunk);
@@ -134,7 +139,7 @@ impl Ahead {
     fn begin(&mut self, permit: Permit) {
         let range = self.next_chunk();
         self.next = range.end;
-        let parts = self.dataset.begin(self.object, range.clone(), permit, self.manner, None);
+        let parts = self.dataset.begin(&self.pin, range.clone(), permit, self.manner, None);
         self.under_way.push_back(Chunk { range, parts, source: None });
     }
 }

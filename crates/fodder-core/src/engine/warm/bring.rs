@@ -88,7 +88,7 @@ impl Carrier {
         let mut verdict = Verdict::Wanted;
         let (mut next, mut most) = (pieces.start, u32::MAX);
         while next < pieces.end {
-            let stretch = self.dataset.stretch_of(next..pieces.end.min(next.saturating_add(most)));
+            let stretch = self.dataset.stretch_of(next..pieces.end.min(next.saturating_add(most)))?;
             let mut claimed = 0;
             let (waiter, count) =
                 match self.dataset.flights.next_leg(&stretch, |piece| self.dataset.holds(piece), |run| self.admit(run))

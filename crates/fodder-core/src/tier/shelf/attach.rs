@@ -91,6 +91,7 @@ impl Shelf {
             name: name.to_owned(),
             grid,
             table: ArcSwap::from_pointee(table.clone()),
+            earlier: Mutex::default(),
             states: Slab::new(),
             crcs: Slab::new(),
             flags: Slab::new(),
@@ -111,7 +112,7 @@ impl Shelf {
             changing: RwLock::new(()),
             closed: AtomicBool::new(false),
         });
-        shelf.grow(table);
+        shelf.follow(table);
         shelf
     }
 
@@ -183,7 +184,7 @@ impl Shelf {
             }
             self.set_state(object.first + index, REMEMBERED);
         });
-        self.set_flags(object.slot, ON_DISK);
+        self.set_flags(object, ON_DISK);
         if object.count > 1 {
             self.gate(object.slot).counts.entry(object.slot).or_default().present = file.pieces.len() as u32;
         }

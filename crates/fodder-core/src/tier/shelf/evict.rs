@@ -15,6 +15,7 @@ use std::{
 impl Shelf {
     /// Drops a piece; a sealed object is dropped whole. Every piece that left.
     pub fn evict(&self, piece: PieceId) -> Vec<PieceId> {
+        let _table = self.table.load();
         let Some(object) = self.object_of(piece.0) else { return Vec::new() };
         if self.class_of(object).is_some() {
             return self.evict_object(ObjectSlot(object.slot));
@@ -51,10 +52,11 @@ impl Shelf {
 
     /// Drops an object whole. Every piece that left.
     pub fn evict_object(&self, object: ObjectSlot) -> Vec<PieceId> {
+        let _table = self.table.load();
         let Some(object) = self.object(object.0) else { return Vec::new() };
         let _changing = self.changing.read();
         let mut gate = self.gate(object.slot);
-        let here = !self.closed() && self.flags(object.slot) & ON_DISK != 0;
+        let here = !self.closed() && self.flags(object) & ON_DISK != 0;
         let gone = if here { self.drop_object(&mut gate, object) } else { Vec::new() };
         drop(gate);
         if let Some(class) = self.class_of(object).filter(|_| !gone.is_empty()) {
@@ -81,7 +83,7 @@ impl Shelf {
     /// With the gate.
     pub(super) fn drop_object(&self, gate: &mut Gate, object: Object) -> Vec<PieceId> {
         let mut gone = Vec::new();
-        if self.flags(object.slot) & ON_DISK == 0 {
+        if self.flags(object) & ON_DISK == 0 {
             return gone;
         }
         if let Some(class) = self.class_of(object) {
@@ -106,7 +108,7 @@ impl Shelf {
         self.core.files.forget(self.id, object.slot, || self.move_epoch(object.slot));
         self.core.queue.note(Record::DropFile { dataset: self.id, key });
         gate.counts.remove(&object.slot);
-        self.set_flags(object.slot, 0);
+        self.set_flags(object, 0);
         self.files.fetch_sub(1, Ordering::Relaxed);
         self.present.fetch_sub(gone.len() as u64, Ordering::Relaxed);
         match unlinked {
@@ -163,11 +165,11 @@ impl Shelf {
     /// Empties the shelf for good: its dataset was removed.
     pub(in crate::tier) fn remove(&self) {
         self.shut();
-        for slot in (0..self.table.load().len()).filter(|&slot| self.flags(slot) & ON_DISK != 0) {
-            if let Some(object) = self.object(slot) {
-                self.drop_object(&mut self.gate(slot), object);
-            }
+        let table = self.table.load();
+        for object in self.on_disk() {
+            self.drop_object(&mut self.gate(object.slot), object);
         }
+        drop(table);
         self.remove_groups();
         self.core.registry.lock().forget(self.id);
         // Not before: an index that is written anew in between would know the dataset, and not that it is forgotten.
@@ -178,18 +180,16 @@ impl Shelf {
 
     /// Punches what is not present out of partial files, as a crash may have left it.
     pub(in crate::tier) fn trim(&self, stopping: &dyn Fn() -> bool) {
-        let slots = self.table.load().len();
-        for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
-            if object.count < 2 {
-                continue;
-            }
+        for slot in self.objects() {
+            let _table = self.table.load();
+            let Some(object) = self.object(slot.0).filter(|object| object.count > 1) else { continue };
             let _changing = self.changing.read();
             if stopping() || self.closed() {
                 return self.core.keeper.failed();
             }
             let mut gate = self.gate(object.slot);
             let counts = gate.counts.get(&object.slot).copied().unwrap_or_default();
-            if counts.present < object.count && self.flags(object.slot) & ON_DISK != 0 {
+            if counts.present < object.count && self.flags(object) & ON_DISK != 0 {
                 self.trim_object(&mut gate, object);
             }
         }

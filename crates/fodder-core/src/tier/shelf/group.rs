@@ -64,8 +64,8 @@ impl Shelf {
 
     /// The cell of a small object that is here.
     #[inline]
-    pub(super) fn cell(&self, slot: u32) -> u32 {
-        self.cells.get(slot).map_or(0, |cell| cell.load(Ordering::Acquire))
+    pub(super) fn cell(&self, object: Object) -> u32 {
+        self.cells.get(object.first).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
     /// The number under which the file of an object is kept open and synced.
@@ -150,16 +150,16 @@ impl Shelf {
         let _gate = self.gate(object.slot);
         // The file stays the one that was written until the object is known to be in it.
         let _writing = written.inspect_err(|_| self.set_state(object.first, state.with(Kind::Absent)))?;
-        self.assign(reserved, object.slot);
-        self.set_flags(object.slot, ON_DISK);
+        self.assign(reserved, object);
+        self.set_flags(object, ON_DISK);
         self.publish(object, object.first, state, crc.finalize() as u32, KEY_BYTES + object.size);
         Ok(())
     }
 
-    fn assign(&self, mut reserved: ReservedCell, slot: u32) {
+    fn assign(&self, mut reserved: ReservedCell, object: Object) {
         if let Some(cell) = reserved.cell.take() {
-            self.groups.of(reserved.class).cells.lock().assign(cell, slot);
-            self.cells.reach(slot).store(cell, Ordering::Release);
+            self.groups.of(reserved.class).cells.lock().assign(cell, object.slot);
+            self.cells.reach(object.first).store(cell, Ordering::Release);
         }
     }
 
@@ -233,9 +233,9 @@ impl Shelf {
         self.set_state(piece, state.with(Kind::Leaving));
         self.move_epoch(object.slot);
         self.core.queue.note(Record::DropFile { dataset: self.id, key: self.key(object.slot) });
-        self.set_flags(object.slot, 0);
+        self.set_flags(object, 0);
         self.present.fetch_sub(1, Ordering::Relaxed);
-        self.groups.of(class).cells.lock().release(self.cell(object.slot));
+        self.groups.of(class).cells.lock().release(self.cell(object));
         self.set_state(piece, state.with(Kind::Absent));
         vec![PieceId(piece)]
     }
@@ -283,13 +283,14 @@ impl Shelf {
 
     /// Moves an object to another cell. False if the disk does not take it.
     fn move_cell(&self, class: SizeClass, Move { slot, from, to }: Move) -> bool {
+        let _table = self.table.load();
         let (Some(shelf), Some(object)) = (self.me.upgrade(), self.object(slot)) else { return false };
         let target = ReservedCell { shelf, class, cell: Some(to) };
         let Some(mut grant) = self.grant(0, 0) else { return false };
         let Ok(writing) = self.writable_group(class, to, &mut grant) else { return false };
         let mut gate = self.gate(slot);
         let state = self.state(object.first);
-        if !state.present() || self.cell(slot) != from {
+        if !state.present() || self.cell(object) != from {
             // It left meanwhile, and its cell is free.
             return true;
         }
@@ -304,7 +305,7 @@ impl Shelf {
             self.write_failed("write", &error);
             return false;
         }
-        self.assign(target, slot);
+        self.assign(target, object);
         self.move_epoch(slot);
         self.groups.of(class).cells.lock().leave(from);
         self.commit_soon(object, object.first, state, bytes.len() as u64);
@@ -361,7 +362,7 @@ impl Shelf {
         if let Claim::TakenBy(owner) = self.groups.of(class).cells.lock().claim(cell, object.slot) {
             return Err(owner);
         }
-        self.cells.reach(object.slot).store(cell, Ordering::Release);
+        self.cells.reach(object.first).store(cell, Ordering::Release);
         Ok(())
     }
 
@@ -369,7 +370,7 @@ impl Shelf {
     /// them is out of date is not known.
     pub(super) fn forget_disputed(&self, slots: &[u32]) {
         for object in slots.iter().filter_map(|&slot| self.object(slot)) {
-            if self.flags(object.slot) & ON_DISK != 0 {
+            if self.flags(object) & ON_DISK != 0 {
                 self.drop_object(&mut self.gate(object.slot), object);
             }
             self.core.queue.note(Record::DropFile { dataset: self.id, key: self.key(object.slot) });
@@ -411,9 +412,10 @@ impl Shelf {
     /// The object of a cell, for tests that damage it.
     #[doc(hidden)]
     pub fn cell_range(&self, object: ObjectSlot) -> Option<(u64, Range<u64>)> {
+        let _table = self.table.load();
         let object = self.object(object.0)?;
-        let class = self.class_of(object).filter(|_| self.flags(object.slot) & ON_DISK != 0)?;
-        let start = class.offset(self.cell(object.slot)) + KEY_BYTES;
+        let class = self.class_of(object).filter(|_| self.flags(object) & ON_DISK != 0)?;
+        let start = class.offset(self.cell(object)) + KEY_BYTES;
         Some((class.cell_bytes(), start..start + object.size))
     }
 }

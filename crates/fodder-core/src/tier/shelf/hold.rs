@@ -63,6 +63,7 @@ impl HeldFile {
 impl Shelf {
     /// Pins the file that a client has open, if it is the one that is here for the object.
     pub fn hold(&self, object: ObjectSlot, found: &Metadata) -> Result<Option<HeldFile>> {
+        let _table = self.table.load();
         let Some(known) = self.object(object.0).filter(|known| known.size > 0 && known.size == found.size()) else {
             return Ok(None);
         };
@@ -112,6 +113,7 @@ impl Shelf {
     }
 
     fn check_pinned(&self, object: ObjectSlot, pin: &Arc<Pin>) -> LeaseCheck {
+        let _table = self.table.load();
         let Some(known) = self.object(object.0) else { return LeaseCheck::Unlinked };
         let Some(unchecked) = self.unchecked(known, pin) else { return LeaseCheck::Unlinked };
         if self.check_sealed(known, pin.file(), &unchecked) { LeaseCheck::Good } else { LeaseCheck::Corrupt }

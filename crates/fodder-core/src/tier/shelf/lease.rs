@@ -75,6 +75,7 @@ impl Shelf {
 
     /// Hands out a complete object's file, sealed and checked; None if it is not complete here.
     pub fn lease(&self, object: ObjectSlot) -> Result<Option<Lease>> {
+        let _table = self.table.load();
         let Some(object) = self.object(object.0) else { return Ok(None) };
         if object.size == 0 {
             return Ok(Some(Lease { file: self.core.empty.clone(), size: 0, medium: self.core.medium, _pin: None }));
@@ -93,7 +94,7 @@ impl Shelf {
     pub(super) fn seal(&self, object: Object) -> Result<Option<(Arc<Pin>, Vec<(u32, State, u32)>)>> {
         let _changing = self.changing.read();
         let mut gate = self.gate(object.slot);
-        if self.closed() || self.flags(object.slot) & ON_DISK == 0 {
+        if self.closed() || self.flags(object) & ON_DISK == 0 {
             return Ok(None);
         }
         if self.class_of(object).is_some() {
@@ -138,9 +139,9 @@ impl Shelf {
         };
         // The mark is on the inode itself and not in the index: it is there before the first reader is, survives with
         // the file whatever becomes of the index, and a reader can outlive this process but not the kernel that knows it.
-        if self.flags(object.slot) & SEALED == 0 {
+        if self.flags(object) & SEALED == 0 {
             rustix::fs::fchmod(&kept.file, SEALED_MODE).map_err(|error| unable(&error.into()))?;
-            self.set_flags(object.slot, ON_DISK | SEALED);
+            self.set_flags(object, ON_DISK | SEALED);
         }
         let Some(kept) = Arc::into_inner(kept) else { return Ok(None) };
         let pin = Arc::new(Pin { shelf, file: Arc::new(kept.file), carried: OnceLock::new(), _given: given });

@@ -68,6 +68,7 @@ pub(super) enum Check {
 impl Shelf {
     /// Reads `buf.len()` bytes of an object from `offset`. With `wait` false it never blocks on a disk.
     pub fn read(&self, object: ObjectSlot, offset: u64, buf: &mut [u8], wait: bool) -> ShelfRead {
+        let _table = self.table.load();
         let Some(object) = self.object(object.0) else { return ShelfRead::Missing };
         let Some(end) = offset.checked_add(buf.len() as u64).filter(|&end| end <= object.size) else {
             return ShelfRead::Missing;
@@ -115,7 +116,7 @@ impl Shelf {
         match self.class_of(object) {
             None => Ok(FileRange { kept: self.file(object.slot, epoch, wait)?, start: 0 }),
             Some(class) => {
-                let start = class.offset(self.cell(object.slot)) + KEY_BYTES;
+                let start = class.offset(self.cell(object)) + KEY_BYTES;
                 Ok(FileRange { kept: self.group_file(class, wait)?, start })
             }
         }

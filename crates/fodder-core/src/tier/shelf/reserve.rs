@@ -89,7 +89,7 @@ impl Shelf {
     /// Inodes that writing a piece of an object may take.
     fn inodes_for(&self, object: Object) -> u64 {
         let new_directories = self.directories.load(Ordering::Relaxed) < 257;
-        match self.flags(object.slot) & ON_DISK {
+        match self.flags(object) & ON_DISK {
             0 if new_directories => space::FILE_INODES,
             0 => 1,
             _ => 0,

@@ -1,6 +1,6 @@
 //! Reading again and comparing with checksums: everything, or a range that somebody doubts.
 
-use super::{ON_DISK, Object, Shelf, read::Check};
+use super::{Object, Shelf, read::Check};
 use crate::{config::Medium, id::ObjectSlot, tier::space::piece_len};
 use rustix::fs::Advice;
 use std::{num::NonZeroU64, ops::Range, sync::atomic::Ordering};
@@ -22,8 +22,9 @@ impl Shelf {
     pub fn verify(&self, mut progress: impl FnMut(&Checked) -> bool) -> Checked {
         let mut checked = Checked::default();
         let mut scratch = Vec::new();
-        let slots = self.table.load().len();
-        for object in (0..slots).filter(|&slot| self.flags(slot) & ON_DISK != 0).filter_map(|slot| self.object(slot)) {
+        for slot in self.objects() {
+            let _table = self.table.load();
+            let Some(object) = self.object(slot.0) else { continue };
             if self.core.medium != Medium::Mem {
                 let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
                 if let Ok(source) = self.source(object, epoch, true) {
@@ -50,6 +51,7 @@ impl Shelf {
     /// Reads the pieces of a range again, as a reader would be given them, and drops the object if one of them differs. Whether
     /// what is here is right.
     pub fn compare(&self, object: ObjectSlot, range: &Range<u64>) -> bool {
+        let _table = self.table.load();
         let Some(object) = self.object(object.0).filter(|object| range.end <= object.size && !range.is_empty()) else {
             return true;
         };

@@ -45,6 +45,7 @@ impl Shown {
 impl Shelf {
     /// The file that has a range of an object, if all of it is here and was checked. Never waits for a disk.
     pub fn view(&self, object: ObjectSlot, range: &Range<u64>) -> Option<View> {
+        let _table = self.table.load();
         let object = self.object(object.0)?;
         // A group file has other objects too, and its cells are written again.
         if range.is_empty() || range.end > object.size || self.class_of(object).is_some() {

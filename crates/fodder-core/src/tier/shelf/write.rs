@@ -36,6 +36,7 @@ impl Shelf {
     /// [`Error::Conflict`] if it is being written by someone else or its name is taken, [`Error::Full`] and
     /// [`Error::Unavailable`] if the disk does not take it.
     pub fn write(&self, piece: PieceId, parts: &[&[u8]], mut reservation: Reservation) -> Result<()> {
+        let _table = self.table.load();
         let Some(object) = self.object_of(piece.0) else {
             return Err(Error::Internal(format!("piece {} does not exist", piece.0)));
         };
@@ -99,7 +100,7 @@ impl Shelf {
 
     /// Leaves a piece to the committer.
     pub(super) fn commit_soon(&self, object: Object, piece: u32, state: State, len: u64) {
-        let cell = self.cell(object.slot);
+        let cell = self.cell(object);
         if let Some(me) = self.me.upgrade() {
             self.core.queue.written(me, Written { slot: object.slot, piece, state, cell }, len);
         }
@@ -129,7 +130,7 @@ impl Shelf {
 
     /// The object's file, open for writing: the one that is there, if it may still change, or a new one.
     fn writable(&self, gate: &mut Gate, object: Object, reservation: &mut Reservation) -> Result<Arc<Kept>> {
-        if self.flags(object.slot) & ON_DISK != 0 {
+        if self.flags(object) & ON_DISK != 0 {
             let kept = self.changeable(object).map_err(|error| self.write_failed("open a file", &error.into()))?;
             if let Some(kept) = kept {
                 return Ok(kept);
@@ -167,7 +168,7 @@ impl Shelf {
         reservation.space.spend(bytes);
         self.used.fetch_add(bytes, Ordering::Relaxed);
         reservation.space.spend_inode();
-        self.set_flags(object.slot, ON_DISK);
+        self.set_flags(object, ON_DISK);
         let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         if self.most_files.fetch_max(files, Ordering::Relaxed) < files {
             reservation.space.spend(space::NAME_BYTES);
@@ -180,7 +181,7 @@ impl Shelf {
     /// The object's file for writing and punching; None if it must not or cannot be changed, an error if only for want of
     /// descriptors. With the gate.
     pub(super) fn changeable(&self, object: Object) -> std::result::Result<Option<Arc<Kept>>, Errno> {
-        if self.flags(object.slot) & SEALED != 0 {
+        if self.flags(object) & SEALED != 0 {
             return Ok(None);
         }
         if let Some(kept) = self.core.files.kept(self.id, object.slot).filter(|kept| kept.writable) {
@@ -199,7 +200,7 @@ impl Shelf {
             return Ok(Some(kept));
         }
         if Mode::from_raw_mode(found.mode() & 0o777) == SEALED_MODE {
-            self.set_flags(object.slot, ON_DISK | SEALED);
+            self.set_flags(object, ON_DISK | SEALED);
         }
         Ok(None)
     }
@@ -259,12 +260,13 @@ impl Shelf {
 
     /// The index record of a piece that was written, if it is still here.
     pub(in crate::tier) fn record_of(&self, written: &Written) -> Option<(Record, u32)> {
+        let _table = self.table.load();
         let object = self.object(written.slot)?;
         let crc = self.crc(written.piece);
         let (dataset, key) = (self.id, self.key(written.slot));
         let record = match self.class_of(object) {
             // Once it was moved, another record says so as soon as the bytes there are synced.
-            Some(_) if self.cell(written.slot) != written.cell => return None,
+            Some(_) if self.cell(object) != written.cell => return None,
             Some(_) => Record::Cell { dataset, key, size: object.size as u32, cell: written.cell, crc },
             None => {
                 let first = written.piece - object.first;
@@ -276,6 +278,7 @@ impl Shelf {
 
     /// Syncs a file of which some pieces were written. What cannot be synced is dropped: nobody knows what the disk holds of it.
     pub(in crate::tier) fn sync_file<'a>(&self, number: u32, pieces: impl Iterator<Item = &'a Written>) {
+        let _table = self.table.load();
         let Some(class) = SizeClass::of_file_number(number) else { return self.sync_object(number) };
         let synced = self.group_file(class, true).map_err(Into::into).and_then(|kept| kept.file.sync_data());
         let Err(error) = synced else { return };
@@ -290,6 +293,7 @@ impl Shelf {
     }
 
     fn sync_object(&self, slot: u32) {
+        let _table = self.table.load();
         let epoch = self.epoch(slot).load(Ordering::SeqCst);
         let synced = match self.file(slot, epoch, true) {
             Ok(kept) => kept.file.sync_data(),
@@ -299,7 +303,7 @@ impl Shelf {
         };
         let (Err(error), Some(object)) = (synced, self.object(slot)) else { return };
         let mut gate = self.gate(slot);
-        if error.kind() == std::io::ErrorKind::NotFound && !self.vanished(slot) {
+        if error.kind() == std::io::ErrorKind::NotFound && !self.vanished(object) {
             // It left before it was asked for; if it came anew, a later group syncs what was written then.
             return;
         }
@@ -309,8 +313,9 @@ impl Shelf {
     }
 
     /// Whether a file that should be there has lost its name. With the gate.
-    fn vanished(&self, slot: u32) -> bool {
-        let name_is_gone = || self.core.files.open(&self.name, self.key(slot), false, true).err() == Some(Errno::NOENT);
-        self.flags(slot) & ON_DISK != 0 && name_is_gone()
+    fn vanished(&self, object: Object) -> bool {
+        let key = self.key(object.slot);
+        let name_is_gone = || self.core.files.open(&self.name, key, false, true).err() == Some(Errno::NOENT);
+        self.flags(object) & ON_DISK != 0 && name_is_gone()
     }
 }
