@@ -145,7 +145,10 @@ impl Survey {
         self.same_shape &= self.shape.is_none_or(|first| first == shape);
         self.shape = Some(shape);
         self.rows = self.rows.checked_add(1).ok_or_else(|| {
-            Error::Invalid(format!("the dataset has had more than {} objects: split it into several datasets", u32::MAX))
+            Error::Invalid(format!(
+                "the dataset has had more than {} objects: split it into several datasets",
+                u32::MAX
+            ))
         })?;
         Ok(())
     }
