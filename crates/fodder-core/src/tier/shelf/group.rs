@@ -1,7 +1,12 @@
-//! Small objects: finding, writing and dropping their cells in group files, and moving cells so that the files shrink again.
+//! Small objects: finding, writing and dropping their cells in group files.
 //!
 //! The gate of an object guards its cell as it guards a file. A cell is given back only after the object's epoch has moved, so
 //! that a reader who may have read what came into the cell afterwards notices.
+
+mod compact;
+mod open;
+
+pub(in crate::tier) use compact::LeftCell;
 
 use super::{ON_DISK, Object, Reservation, Shelf};
 use crate::{
@@ -9,7 +14,7 @@ use crate::{
     id::{ObjectSlot, PieceId},
     tier::{
         files::Kept,
-        group::{Cells, Claim, KEY_BYTES, Move, SizeClass, lengthened},
+        group::{Cells, KEY_BYTES, SizeClass, lengthened},
         log::Record,
         space::{self, Grant},
         state::Kind,
@@ -19,14 +24,10 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use rustix::io::Errno;
 use std::{
     ops::Range,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     sync::{Arc, atomic::Ordering},
 };
 
-/// Cells are moved as soon as the free ones of a class would fill so many blocks.
-const SLACK_BLOCKS: u64 = 4;
-/// And this part of all its cells.
-const SLACK_SHARE: u64 = 64;
 /// Inodes that the first object of a class may take: a file and two directories.
 const NEW_GROUP_INODES: u64 = 3;
 
@@ -37,13 +38,6 @@ pub(in crate::tier) struct ReservedCell {
     class: SizeClass,
     /// None once it holds an object.
     cell: Option<u32>,
-}
-
-/// A cell that is free with the next commit: its object was moved to another one, which is not durable yet, or it was not used.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::tier) struct LeftCell {
-    class: SizeClass,
-    cell: u32,
 }
 
 impl Drop for ReservedCell {
@@ -240,175 +234,6 @@ impl Shelf {
         vec![PieceId(piece)]
     }
 
-    /// After an object of a class has left: moves cells, if that makes the file shorter by some blocks.
-    pub(super) fn compact(&self, class: SizeClass) {
-        let group = self.groups.of(class);
-        let worthwhile = |cells: &Cells| {
-            let slack = (SLACK_BLOCKS * self.core.space.block).max(class.offset(cells.len()) / SLACK_SHARE);
-            class.offset(cells.free()) >= slack || cells.free() == cells.len()
-        };
-        if !worthwhile(&group.cells.lock()) {
-            return;
-        }
-        let Some(_compacting) = group.compacting.try_lock() else { return };
-        let mut end = u32::MAX;
-        loop {
-            let Some(next) = group.cells.lock().next_move(end) else { break };
-            end = next.from;
-            if !self.move_cell(class, next) {
-                break;
-            }
-        }
-        self.shorten(class);
-    }
-
-    fn free_later(&self, class: SizeClass, cell: u32) {
-        if let Some(shelf) = self.me.upgrade() {
-            self.core.moving.fetch_add(class.cell_bytes(), Ordering::Relaxed);
-            self.core.queue.left(shelf, LeftCell { class, cell });
-        }
-    }
-
-    /// A commit has ended: nothing refers to these cells any more.
-    pub(in crate::tier) fn release_left(&self, left: &[LeftCell]) {
-        let mut classes: Vec<SizeClass> = left.iter().map(|left| left.class).collect();
-        for LeftCell { class, cell } in left {
-            self.groups.of(*class).cells.lock().release(*cell);
-            self.core.moving.fetch_sub(class.cell_bytes(), Ordering::Relaxed);
-        }
-        classes.sort_unstable();
-        classes.dedup();
-        classes.into_iter().for_each(|class| self.shorten(class));
-    }
-
-    /// Moves an object to another cell. False if the disk does not take it.
-    fn move_cell(&self, class: SizeClass, Move { slot, from, to }: Move) -> bool {
-        let _table = self.table.load();
-        let (Some(shelf), Some(object)) = (self.me.upgrade(), self.object(slot)) else { return false };
-        let target = ReservedCell { shelf, class, cell: Some(to) };
-        let Some(mut grant) = self.grant(0, 0) else { return false };
-        let Ok(writing) = self.writable_group(class, to, &mut grant) else { return false };
-        let mut gate = self.gate(slot);
-        let state = self.state(object.first);
-        if !state.present() || self.cell(object) != from {
-            // It left meanwhile, and its cell is free.
-            return true;
-        }
-        let mut bytes = vec![0; (KEY_BYTES + object.size) as usize];
-        let read = writing.kept.file.read_exact_at(&mut bytes, class.offset(from));
-        if read.is_err() || bytes[..KEY_BYTES as usize] != self.key(slot).0 {
-            let gone = self.drop_object(&mut gate, object);
-            self.lost.lock().extend(gone);
-            return true;
-        }
-        if let Err(error) = writing.kept.write_at(&[&bytes], class.offset(to), |_| {}) {
-            self.write_failed("write", &error);
-            return false;
-        }
-        self.assign(target, object);
-        self.move_epoch(slot);
-        self.groups.of(class).cells.lock().leave(from);
-        self.commit_soon(object, object.first, state, bytes.len() as u64);
-        // A crash before the commit must not cost what is cached.
-        self.free_later(class, from);
-        true
-    }
-
-    /// Gives back the blocks behind the last cell.
-    fn shorten(&self, class: SizeClass) {
-        let group = self.groups.of(class);
-        let mut length = group.length.write();
-        // From here on cells may be added, but nobody writes one before the length is known again.
-        let trimmed = || {
-            let mut cells = group.cells.lock();
-            cells.trim();
-            class.offset(cells.len())
-        };
-        let end = trimmed();
-        if *length > end {
-            *length = match self.group_file(class, true) {
-                // To set a length would hide what another program has cut off.
-                Ok(kept) if is_unchanged(&kept, *length) => match kept.file.set_len(end) {
-                    Ok(()) => end,
-                    Err(_) => return,
-                },
-                Ok(_) | Err(Errno::NOENT) => {
-                    self.drop_group(class);
-                    trimmed();
-                    0
-                }
-                Err(_) => return,
-            };
-        }
-        let mut cells = group.cells.lock();
-        let (before, now) = (cells.charged(), cells.len());
-        cells.set_charged(now);
-        drop(cells);
-        let charge = |cells| group_charge(class, cells, self.core.space.block);
-        self.release(charge(before) - charge(now.min(before)));
-    }
-
-    /// Looks which group files there are, before their cells are claimed.
-    pub(super) fn open_groups(&self) {
-        for class in SizeClass::all() {
-            let length = self.core.files.group_length(&self.name, class.cell_bytes());
-            *self.groups.of(class).length.write() = length.unwrap_or(0);
-        }
-    }
-
-    /// Gives a cell to the object for which the index remembers it. An error names the object that has it already.
-    pub(super) fn claim_cell(&self, object: Object, cell: u32) -> std::result::Result<(), u32> {
-        let Some(class) = self.class_of(object) else { return Ok(()) };
-        if let Claim::TakenBy(owner) = self.groups.of(class).cells.lock().claim(cell, object.slot) {
-            return Err(owner);
-        }
-        self.cells.reach(object.first).store(cell, Ordering::Release);
-        Ok(())
-    }
-
-    /// Forgets objects of which the index says that they are in one cell: a crash came between two of its records, and which of
-    /// them is out of date is not known.
-    pub(super) fn forget_disputed(&self, slots: &[u32]) {
-        for object in slots.iter().filter_map(|&slot| self.object(slot)) {
-            if self.flags(object) & ON_DISK != 0 {
-                self.drop_object(&mut self.gate(object.slot), object);
-            }
-            self.core.queue.note(Record::DropFile { dataset: self.id, key: self.key(object.slot) });
-        }
-    }
-
-    /// All cells that the index remembers are claimed: charges them, and cuts off or removes the rest.
-    pub(super) fn close_groups(&self) {
-        for class in SizeClass::all() {
-            let group = self.groups.of(class);
-            let cells = {
-                let mut cells = group.cells.lock();
-                cells.claimed();
-                cells.len()
-            };
-            self.charge_used(group_charge(class, cells, self.core.space.block));
-            if *group.length.read() == 0 {
-                continue;
-            }
-            if cells > 0 {
-                self.shorten(class);
-            } else if self.core.files.unlink_group(&self.name, class.cell_bytes()).is_ok() {
-                *group.length.write() = 0;
-            }
-        }
-    }
-
-    /// Removes all group files: the dataset was removed, and its objects dropped.
-    pub(super) fn remove_groups(&self) {
-        for class in SizeClass::all() {
-            self.core.files.forget(self.id, class.file_number(), || {});
-            let mut cells = self.groups.of(class).cells.lock();
-            self.release(group_charge(class, cells.charged(), self.core.space.block));
-            *cells = Cells::default();
-        }
-        self.core.remove_groups(&self.name);
-    }
-
     /// The object of a cell, for tests that damage it.
     #[doc(hidden)]
     pub fn cell_range(&self, object: ObjectSlot) -> Option<(u64, Range<u64>)> {
@@ -432,6 +257,6 @@ fn is_unchanged(kept: &Kept, length: u64) -> bool {
 }
 
 /// What a group file with so many cells is charged: its blocks, their extents, its name and the first block of its extent tree.
-pub(super) fn group_charge(class: SizeClass, cells: u32, block: u64) -> u64 {
+fn group_charge(class: SizeClass, cells: u32, block: u64) -> u64 {
     if cells == 0 { 0 } else { space::group_bytes(class.offset(cells), block) }
 }
