@@ -115,7 +115,7 @@ fn a_wrong_value_says_what_is_expected() {
         ("datasets:\n  - {name: x, origin: /x, policy: lur}\n", "lru"),
         ("datasets:\n  - {name: x, origin: /x, layout: folders}\n", "choose one of files"),
         ("engine:\n  tiers:\n    - {path: /x, medium: FLOPPY, quota: 1GiB}\n", "MEM"),
-        ("a: [\n", "fodder.yaml:2: this is not YAML: "),
+        ("a: [\n", "fodder.yaml:2: not valid YAML: "),
     ] {
         let shown = problem(text);
         assert!(shown.contains(expected), "{text:?} gave {shown:?}");
