@@ -22,7 +22,7 @@ use std::{
 const MEMORY_BYTES: u64 = 256 << 20;
 
 /// Larger objects are cached in files, which are kept instead. Also what a smaller one takes of memory: a page.
-const KEPT_BYTES: u64 = 4096;
+pub(crate) const KEPT_BYTES: u64 = 4096;
 
 /// The most memory that small objects take which are not open.
 const MAX_KEPT_MEMORY: u64 = 64 << 20;

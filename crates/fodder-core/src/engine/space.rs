@@ -26,6 +26,9 @@ use std::{
 /// Evictions for one newcomer. More than that means the space goes elsewhere (a disk that others fill), and the newcomer stays out.
 const MAX_EVICTIONS: usize = 256;
 
+/// Evictions of small objects for one newcomer: a large one may need the space of many.
+const MAX_SMALL_EVICTIONS: usize = 32_768;
+
 /// Where an admitted piece will go.
 #[derive(Debug)]
 pub(super) enum Place {
@@ -41,6 +44,14 @@ pub(super) struct Room {
     pub(super) reservation: Reservation,
     /// Until the piece is on the shelf and counts as used.
     pub(super) claim: Claim,
+}
+
+impl Room {
+    fn new(stock: &Arc<Stock>, reservation: Reservation, claim: Claim) -> Self {
+        // The space of a small object is in use from the moment it is reserved.
+        let claim = if reservation.is_charged() { stock.claim(0).unwrap_or(claim) } else { claim };
+        Self { reservation, claim }
+    }
 }
 
 /// One tier and everyone who keeps something in it.
@@ -92,7 +103,7 @@ impl Space {
         if let Some(claim) = claim
             && let Some(reservation) = stock.shelf.reserve_for(piece)
         {
-            return stock.admits(piece, bytes, true).then_some(Place::Reserved(Room { reservation, claim }));
+            return stock.admits(piece, bytes, true).then(|| Place::Reserved(Room::new(stock, reservation, claim)));
         }
         if is_guest || is_recovering {
             return None;
@@ -106,7 +117,8 @@ impl Space {
     ///
     /// `demote` is offered every victim of the dataset's own policy before it is dropped.
     pub(super) fn make_room(&self, stock: &Arc<Stock>, piece: PieceId, demote: impl Fn(PieceId)) -> Option<Room> {
-        for _ in 0..MAX_EVICTIONS {
+        let (mut evictions, mut small_evictions, mut is_flushed) = (0, 0, false);
+        while evictions < MAX_EVICTIONS && small_evictions < MAX_SMALL_EVICTIONS {
             // What a small object costs depends on the room that others have left.
             let (cost, charge) = (stock.shelf.cost(piece), stock.shelf.charge(piece));
             if self.tier.rests() || cost > self.tier.quota_bytes() || charge > stock.cap_bytes() {
@@ -117,22 +129,27 @@ impl Space {
             if let Some(claim) = claim
                 && let Some(reservation) = stock.shelf.reserve_for(piece)
             {
-                return Some(Room { reservation, claim });
+                return Some(Room::new(stock, reservation, claim));
             }
             // Clients may have open what would be evicted, and have not said so yet: that would free nothing.
             if self.tier.is_recovering() {
                 return None;
             }
-            if self.tier.is_compacting() {
-                // Enough has left already: its room is there with the next commit.
+            if self.tier.is_compacting() && !is_flushed {
+                // Perhaps enough has left already: its room is there with the next commit.
                 self.tier.flush();
+                is_flushed = true;
                 continue;
             }
+            (evictions, is_flushed) = (evictions + 1, false);
             if stock.evict_retired() || stock.evict_guest() || (under_cap && self.others_give_way(stock, cost)) {
                 continue;
             }
             let victim = stock.next_victim(Pressure::Newcomer)?;
             demote(victim);
+            if stock.shelf.is_small(victim) {
+                (evictions, small_evictions) = (evictions - 1, small_evictions + 1);
+            }
             self.evict_victim(stock, victim);
         }
         None

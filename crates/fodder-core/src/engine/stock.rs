@@ -148,7 +148,9 @@ impl Stock {
 
     /// The shelf lost pieces by itself (damaged, deleted behind our back). How many.
     pub(super) fn forget_lost(&self) -> u64 {
-        let lost = self.shelf.drain_lost();
+        let mut lost = self.shelf.drain_lost();
+        // What was fetched again meanwhile is the policy's.
+        lost.retain(|piece| !self.shelf.has(*piece));
         self.forget(&lost);
         lost.len() as u64
     }

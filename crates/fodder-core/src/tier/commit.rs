@@ -243,16 +243,15 @@ impl Committer {
         if self.core.medium == Medium::Mem || pieces.is_empty() {
             return;
         }
-        let mut files: FxHashMap<(u16, u32), Vec<usize>> = FxHashMap::default();
-        for (at, (shelf, written)) in pieces.iter().enumerate() {
-            files.entry((shelf.id(), shelf.file_number(written.slot))).or_default().push(at);
+        let mut files = FxHashMap::default();
+        for (shelf, written) in pieces {
+            files.insert((shelf.id(), shelf.file_number(written.slot)), shelf);
         }
         if files.len() > FEW_FILES && rustix::fs::syncfs(&self.core.root).is_ok() {
             return;
         }
-        for ((_, number), members) in files {
-            let shelf = &pieces[members[0]].0;
-            shelf.sync_file(number, members.into_iter().map(|at| &pieces[at].1));
+        for ((_, number), shelf) in files {
+            shelf.sync_file(number);
         }
     }
 

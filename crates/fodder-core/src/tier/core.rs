@@ -122,11 +122,11 @@ impl Core {
             committer: Mutex::new(None),
             options,
         });
-        core.charge_found(&datasets);
+        let group_bytes = core.charge_found(&datasets);
         // The sweep removes what belongs to no dataset, and must not look before all are known.
         let mut registry = core.registry.lock();
         Keeper::start(&core, &datasets)?;
-        *registry = Registry::new(datasets);
+        *registry = Registry::new(datasets, group_bytes);
         drop(registry);
         let committer = Committer::new(core.clone(), log);
         let thread = std::thread::Builder::new().name("tier-commit".into()).spawn(move || committer.run());
@@ -134,14 +134,18 @@ impl Core {
         Ok(core)
     }
 
-    fn charge_found(&self, datasets: &[log::Dataset]) {
-        for dataset in datasets {
+    /// Charges what the index remembers. Of that, what each dataset's group files are charged.
+    fn charge_found(&self, datasets: &[log::Dataset]) -> Vec<u64> {
+        let charge = |dataset: &log::Dataset| {
             if dataset.forgotten {
-                continue;
+                return 0;
             }
             let bytes: u64 = dataset.files.values().map(|found| self.found_bytes(found, dataset.piece_bytes)).sum();
-            self.space.charge(bytes + self.group_bytes(&dataset.name) + self.directory_bytes(&dataset.name));
-        }
+            let group_bytes = self.group_bytes(&dataset.name);
+            self.space.charge(bytes + group_bytes + self.directory_bytes(&dataset.name));
+            group_bytes
+        };
+        datasets.iter().map(charge).collect()
     }
 
     /// What a file of the index is charged. Cells are charged with their file.
@@ -154,22 +158,23 @@ impl Core {
         bytes
     }
 
-    /// What the group files of a dataset are charged as long as it is not attached.
-    pub(super) fn group_bytes(&self, dataset: &str) -> u64 {
+    /// What the group files of a dataset that is not attached take.
+    fn group_bytes(&self, dataset: &str) -> u64 {
         let blocks = SizeClass::all().filter_map(|class| self.files.group_blocks(dataset, class.cell_bytes()));
         blocks.map(|bytes| space::group_bytes(bytes, self.space.block)).sum()
     }
 
-    /// Removes the group files of a dataset. What they were charged as long as it was not attached.
-    pub(super) fn remove_groups(&self, dataset: &str) -> u64 {
-        let charged = self.group_bytes(dataset);
+    /// Removes the group files of a dataset; whether all of them are gone.
+    pub(super) fn remove_groups(&self, dataset: &str) -> bool {
+        let mut removed = true;
         for class in SizeClass::all() {
             if let Err(error) = self.files.unlink_group(dataset, class.cell_bytes()) {
-                tracing::warn!(dataset, %error, "cannot unlink a group file");
+                tracing::warn!(dataset, %error, "cannot unlink a file of small objects");
                 self.keeper.failed();
+                removed = false;
             }
         }
-        charged
+        removed
     }
 
     /// What the directories of a dataset take now.
@@ -249,17 +254,19 @@ struct Entry {
     /// What the index remembers, until the dataset is attached.
     found: FoundFiles,
     found_pieces: u64,
+    /// What its group files are charged, until the dataset is attached.
+    group_bytes: u64,
     shelf: Option<Arc<Shelf>>,
 }
 
 impl Registry {
-    fn new(datasets: Vec<log::Dataset>) -> Self {
-        let entry = |dataset: log::Dataset| {
+    fn new(datasets: Vec<log::Dataset>, group_bytes: Vec<u64>) -> Self {
+        let entry = |(dataset, group_bytes): (log::Dataset, u64)| {
             let log::Dataset { name, piece_bytes, forgotten, files } = dataset;
             let found_pieces = files.values().map(|found| found.pieces.len() as u64).sum();
-            Entry { name, piece_bytes, forgotten, found: files, found_pieces, shelf: None }
+            Entry { name, piece_bytes, forgotten, found: files, found_pieces, group_bytes, shelf: None }
         };
-        Self { datasets: datasets.into_iter().map(entry).collect() }
+        Self { datasets: datasets.into_iter().zip(group_bytes).map(entry).collect() }
     }
 
     pub(super) fn id_of(&self, name: &str) -> Option<u16> {
@@ -288,8 +295,27 @@ impl Registry {
         let dataset = u16::try_from(self.datasets.len()).map_err(|_| full())?;
         let (name, found) = (name.to_owned(), FoundFiles::default());
         let define = Record::Define { dataset, piece_bytes, name: name.clone() };
-        self.datasets.push(Entry { name, piece_bytes, forgotten: false, found, found_pieces: 0, shelf: None });
+        let (found_pieces, group_bytes) = (0, 0);
+        self.datasets.push(Entry {
+            name,
+            piece_bytes,
+            forgotten: false,
+            found,
+            found_pieces,
+            group_bytes,
+            shelf: None,
+        });
         Ok((dataset, define))
+    }
+
+    /// What the group files of a dataset that is not attached are charged.
+    pub(super) fn group_bytes(&self, id: u16) -> u64 {
+        self.datasets[usize::from(id)].group_bytes
+    }
+
+    /// The same, for the caller to release.
+    pub(super) fn take_group_bytes(&mut self, id: u16) -> u64 {
+        std::mem::take(&mut self.datasets[usize::from(id)].group_bytes)
     }
 
     /// Takes what the index remembers of a dataset.

@@ -14,6 +14,7 @@ pub(super) use class::{CLASSES, SizeClass};
 
 use crate::id::FileKey;
 use parking_lot::{Mutex, RwLock};
+use std::sync::atomic::AtomicU64;
 
 /// Bytes of the key at the beginning of each cell.
 pub(super) const KEY_BYTES: u64 = size_of::<FileKey>() as u64;
@@ -29,6 +30,8 @@ pub(super) struct Group {
     /// The length of the file. Shared by those who write cells; exclusive for changing it, so that no cell is cut off while it
     /// is written.
     pub(super) length: RwLock<u64>,
+    /// Raised when the file is given up, so that nobody keeps the one before open.
+    pub(super) generation: AtomicU64,
     /// Held by the one thread that moves cells.
     pub(super) compacting: Mutex<()>,
 }

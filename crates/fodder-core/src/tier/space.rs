@@ -161,6 +161,11 @@ impl Space {
         self.disk_has(bytes, inodes).then_some(grant)
     }
 
+    /// A grant of nothing, for what is charged already.
+    pub(super) fn none(self: &Arc<Self>) -> Grant {
+        Grant { space: self.clone(), bytes: 0, inodes: 0 }
+    }
+
     /// How much must leave before so much more fits: what the quota lacks, or all of it where it is the disk that is full.
     pub(super) fn lacks(&self, bytes: u64) -> u64 {
         let limit = self.quota.saturating_sub(self.headroom.load(Ordering::Relaxed));

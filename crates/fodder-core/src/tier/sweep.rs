@@ -296,11 +296,10 @@ pub(super) fn evict_unattached(core: &Arc<Core>, bytes: u64) -> bool {
         return true;
     }
     let (name, lacking) = (registry.name(id), core.space.lacks(bytes));
-    let group_bytes = core.remove_groups(&name);
-    if group_bytes > 0 {
+    if registry.group_bytes(id) > 0 && core.remove_groups(&name) {
         // The index goes on naming their cells until it is rewritten; a start finds them beyond the end of the file.
         registry.forget_cells(id);
-        core.space.release(group_bytes);
+        core.space.release(registry.take_group_bytes(id));
         if registry.has_no_files(id) {
             forget_in(&mut registry, core, id);
         }
@@ -336,7 +335,9 @@ fn forget_in(registry: &mut Registry, core: &Core, id: u16) {
     registry.forget(id);
     core.queue.note(Record::Forget { dataset: id });
     let files = found.iter().map(|(&key, found)| (FileKey(key.to_be_bytes()), core.found_bytes(found, grid))).collect();
-    core.space.release(core.remove_groups(&name));
+    if core.remove_groups(&name) {
+        core.space.release(registry.take_group_bytes(id));
+    }
     let directories = core.directory_bytes(&name);
     core.keeper.unclaimed(name, files, Some(directories));
 }

@@ -41,6 +41,53 @@ async fn a_full_cache_of_small_files_of_all_sizes_stays_full_and_within_its_quot
     engine.shutdown().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tier_that_small_files_fill_goes_on_evicting_admitting_and_hitting() {
+    const QUOTA: u64 = 8 << 20;
+    let mut world = World::new(Policy::Lru, QUOTA);
+    (0..6000).for_each(|file| world.put(&format!("{file:04}"), content(&file.to_string(), 1, 3000)));
+    let (engine, dataset) = world.start().await.unwrap();
+    let snapshot = dataset.snapshot();
+    let objects: Vec<_> = world.origin.iter().map(|(path, want)| (snapshot.lookup(path).unwrap(), want)).collect();
+    let mut least = u64::MAX;
+    for (at, (object, want)) in objects.iter().cycle().take(4 * objects.len()).enumerate() {
+        assert!(read(&dataset, *object, 0..want.len() as u64, false).await.unwrap() == **want);
+        if at > objects.len() {
+            least = least.min(dataset.status().cached_pieces * 3000);
+        }
+    }
+    assert!(least > QUOTA * 3 / 4, "only {least} bytes were cached at some time with a quota of {QUOTA}");
+    assert!(engine.status().tiers[0].used_bytes <= QUOTA);
+    let before = dataset.stats().bytes_from_origin;
+    for (object, want) in objects.iter().skip(objects.len() - 200) {
+        assert!(read(&dataset, *object, 0..want.len() as u64, false).await.unwrap() == **want);
+    }
+    assert!(dataset.stats().bytes_from_origin - before < 20 * 3000, "the files that were read last are cached");
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_file_takes_the_space_of_many_small_ones() {
+    let mut world = World::new(Policy::Lru, 8 << 20);
+    (0..20_000).for_each(|file| world.put(&format!("{file:05}"), content(&file.to_string(), 1, 500)));
+    world.put("large", content("large", 1, 1 << 20));
+    let (engine, dataset) = world.start().await.unwrap();
+    let snapshot = dataset.snapshot();
+    for (path, want) in world.origin.iter().filter(|(path, _)| *path != "large") {
+        read(&dataset, snapshot.lookup(path).unwrap(), 0..want.len() as u64, false).await.unwrap();
+    }
+    let large = snapshot.lookup("large").unwrap();
+    let cached = async {
+        while !dataset.is_whole(large) {
+            assert!(read(&dataset, large, 0..1 << 20, false).await.unwrap() == world.origin["large"]);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), cached).await.expect("room is made for it");
+    assert!(dataset.status().cached_pieces > 5000, "{} are left", dataset.status().cached_pieces);
+    engine.shutdown().await;
+}
+
 /// Bytes of the files that are cached.
 fn snapshot_bytes(dataset: &fodder_core::Dataset, world: &World) -> u64 {
     let snapshot = dataset.snapshot();

@@ -6,7 +6,7 @@ use super::{
     told,
 };
 use crate::{
-    backing::{Backing, Room},
+    backing::{Backing, KEPT_BYTES, Room},
     error::Errno,
     inode::{Kind, is_replaced},
     mode::{Mode, Policy},
@@ -384,8 +384,13 @@ impl<N: Node> FileSystem<N> {
         }
     }
 
-    /// The node's file of an object, if it is whole there.
+    /// The node's file of an object, if it is whole there. A small object has none; its bytes are kept instead.
     fn leased(&self, ino: u64, object: &ObjectInfo, arriving: Arriving) -> Option<Arc<Backing>> {
+        if object.size <= KEPT_BYTES
+            && let Some(room) = self.pool.room(object.size)
+        {
+            return self.small(ino, *object, room, arriving).ok()?;
+        }
         let leased = self.node.lease(object.id, arriving).ok()??;
         Some(self.pool.put(ino, leased))
     }

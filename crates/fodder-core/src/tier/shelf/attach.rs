@@ -48,8 +48,10 @@ impl Shelf {
                 // Pieces of another size: nothing of it can be used.
                 if let Some(old) = other {
                     let (found, old_grid) = (registry.take_found(old), registry.piece_bytes(old));
+                    if core.remove_groups(dataset) {
+                        core.space.release(registry.take_group_bytes(old));
+                    }
                     registry.forget(old);
-                    core.space.release(core.remove_groups(dataset));
                     core.queue.note(Record::Forget { dataset: old });
                     core.keeper.unclaimed(dataset.to_owned(), charges(core, &found, old_grid), None);
                 }
@@ -59,14 +61,13 @@ impl Shelf {
             }
         };
         let shelf = Self::new(core, id, dataset, grid, table);
-        let group_bytes = if known == Some(id) { core.group_bytes(dataset) } else { 0 };
         if known.is_none() {
             core.remove_groups(dataset);
             // Directories may be left of a time that the index has forgotten.
             core.space.charge(shelf.directory_bytes.load(Ordering::Relaxed));
         }
         let unclaimed = shelf.join(&found);
-        core.space.release(group_bytes);
+        core.space.release(registry.take_group_bytes(id));
         for (key, _) in &unclaimed {
             core.queue.note(Record::DropFile { dataset: id, key: *key });
         }
@@ -167,7 +168,10 @@ impl Shelf {
 
     fn fits(&self, object: Object, file: &Found) -> bool {
         match (self.class_of(object), file.pieces.cell()) {
-            (Some(class), Some(cell)) => return self.groups.of(class).has_cell(class, cell),
+            // Whatever the index says, no more memory is taken for cells than for a full tier.
+            (Some(class), Some(cell)) => {
+                return class.offset(cell) <= self.core.space.quota && self.groups.of(class).has_cell(class, cell);
+            }
             (None, None) => {}
             // It is stored otherwise now.
             _ => return false,

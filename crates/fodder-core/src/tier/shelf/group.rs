@@ -26,12 +26,13 @@ use std::{
     ops::Range,
     os::unix::fs::MetadataExt,
     sync::{Arc, atomic::Ordering},
+    time::Instant,
 };
 
 /// Inodes that the first object of a class may take: a file and two directories.
 const NEW_GROUP_INODES: u64 = 3;
 
-/// A cell that is set aside for an object. Unless the object was written, it is free with the next commit after it was dropped.
+/// A cell that is set aside for an object. Free again when dropped, unless the object was written.
 #[derive(Debug)]
 pub(in crate::tier) struct ReservedCell {
     shelf: Arc<Shelf>,
@@ -42,9 +43,14 @@ pub(in crate::tier) struct ReservedCell {
 
 impl Drop for ReservedCell {
     fn drop(&mut self) {
-        if let Some(cell) = self.cell.filter(|_| !self.shelf.closed()) {
-            // Not at once: the file may have to be cut, and whoever drops it may be one who must not wait for the disk.
-            self.shelf.free_later(self.class, cell);
+        let Some(cell) = self.cell else { return };
+        let mut cells = self.shelf.groups.of(self.class).cells.lock();
+        cells.release(cell);
+        let is_unused = cells.free() == cells.len();
+        drop(cells);
+        if is_unused && !self.shelf.closed() {
+            // Not here: whoever drops it may be one who must not wait for the disk.
+            self.shelf.shorten_later(self.class);
         }
     }
 }
@@ -64,18 +70,21 @@ impl Shelf {
 
     /// The number under which the file of an object is kept open and synced.
     pub(in crate::tier) fn file_number(&self, slot: u32) -> u32 {
+        let _table = self.table.load();
         let class = self.object(slot).and_then(|object| self.class_of(object));
         class.map_or(slot, |class| class.file_number())
     }
 
     /// A group file that exists, kept open.
     pub(super) fn group_file(&self, class: SizeClass, wait: bool) -> std::result::Result<Arc<Kept>, Errno> {
-        let number = class.file_number();
+        let (number, group) = (class.file_number(), self.groups.of(class));
         if let Some(kept) = self.core.files.kept(self.id, number) {
             return Ok(kept);
         }
+        let generation = group.generation.load(Ordering::SeqCst);
         let kept = self.core.files.open_group(&self.name, class.cell_bytes(), wait)?;
-        self.core.files.keep(self.id, number, &kept, || !self.closed());
+        let is_current = || group.generation.load(Ordering::SeqCst) == generation && !self.closed();
+        self.core.files.keep(self.id, number, &kept, is_current);
         Ok(kept)
     }
 
@@ -92,7 +101,15 @@ impl Shelf {
     }
 
     /// Sets a cell aside: a free one, or a new one if quota and disk allow it. Touches no file.
-    pub(super) fn reserve_cell(&self, class: SizeClass) -> Option<ReservedCell> {
+    pub(super) fn reserve_small(&self, class: SizeClass) -> Option<Reservation> {
+        // Before the cell is taken: one that is given back at once would look as if room came of itself. A free cell takes no
+        // space that is not charged, so neither quota nor floor is asked.
+        let may_write = !self.closed() && self.core.pulse.may_write(Instant::now());
+        let cell = if may_write { self.reserve_cell(class) } else { None };
+        Some(Reservation { cell: Some(cell?), space: self.core.space.none() })
+    }
+
+    fn reserve_cell(&self, class: SizeClass) -> Option<ReservedCell> {
         let shelf = self.me.upgrade().filter(|shelf| !shelf.closed())?;
         let mut cells = self.groups.of(class).cells.lock();
         let cell = match cells.reserve_free() {
@@ -100,7 +117,7 @@ impl Shelf {
             None => {
                 let bytes = self.growth(class, &cells);
                 let inodes = if cells.charged() == 0 { NEW_GROUP_INODES } else { 0 };
-                let mut grant = self.grant(bytes, inodes)?;
+                let mut grant = self.core.space.reserve(bytes, inodes)?;
                 let cell = cells.append()?;
                 grant.spend(bytes);
                 self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -136,7 +153,7 @@ impl Shelf {
         let key = self.key(object.slot);
         let mut all = vec![&key.0[..]];
         all.extend(parts);
-        let writing = self.writable_group(class, cell, &mut reservation.space);
+        let writing = self.writable_group(class, cell, Some(&mut reservation.space));
         let written = writing.and_then(|writing| {
             let written = writing.kept.write_at(&all, class.offset(cell), |_| {});
             written.map_err(|error| self.write_failed("write", &error)).map(|()| writing)
@@ -157,8 +174,8 @@ impl Shelf {
         }
     }
 
-    /// The group file, long enough for a cell. Without a gate.
-    fn writable_group(&self, class: SizeClass, cell: u32, grant: &mut Grant) -> Result<WritableGroup<'_>> {
+    /// The group file, long enough for a cell. Made anew only with a grant for its directory. Without a gate.
+    fn writable_group(&self, class: SizeClass, cell: u32, grant: Option<&mut Grant>) -> Result<WritableGroup<'_>> {
         let (group, end) = (self.groups.of(class), class.offset(cell) + class.cell_bytes());
         let length = group.length.read();
         if *length >= end
@@ -177,7 +194,8 @@ impl Shelf {
                     self.drop_group(class);
                     *length = 0;
                 }
-                self.create_group(class, grant)?
+                let gone = || Error::Unavailable("a cache file was changed by another program".into());
+                self.create_group(class, grant.ok_or_else(gone)?)?
             }
         };
         if *length < end {
@@ -187,38 +205,57 @@ impl Shelf {
         Ok(WritableGroup { kept, _length: RwLockWriteGuard::downgrade(length) })
     }
 
-    /// Drops everything in a group file that somebody else has cut or removed: what is written behind the place where it was cut
-    /// would leave holes that look like bytes. With the length held exclusively, and no gate.
+    /// Drops everything in a group file that cannot be trusted any more: another program has cut or removed it, so that writing on
+    /// would leave holes that look like bytes, or it could not be synced. With the length held exclusively, and no gate.
     fn drop_group(&self, class: SizeClass) {
-        let slots = self.groups.of(class).cells.lock().slots();
-        tracing::warn!(
-            dataset = self.name,
-            objects = slots.len(),
-            "a group file was changed by another program: dropping it"
-        );
+        let (_table, group) = (self.table.load(), self.groups.of(class));
+        let slots = group.cells.lock().slots();
+        if !slots.is_empty() {
+            tracing::warn!(
+                dataset = self.name,
+                objects = slots.len(),
+                "a file of small objects is damaged: dropping it"
+            );
+        }
         for object in slots.into_iter().filter_map(|slot| self.object(slot)) {
             let gone = self.drop_object(&mut self.gate(object.slot), object);
             self.lost.lock().extend(gone);
         }
+        // Whoever opened it before does not keep it.
+        group.generation.fetch_add(1, Ordering::SeqCst);
         self.core.files.forget(self.id, class.file_number(), || {});
         if let Err(error) = self.core.files.unlink_group(&self.name, class.cell_bytes()) {
             tracing::warn!(dataset = self.name, %error, "cannot unlink a group file");
         }
     }
 
-    /// Makes the group file of a class, which does not exist. With the length held exclusively.
+    /// Makes the group file of a class. With the length held exclusively.
     fn create_group(&self, class: SizeClass, grant: &mut Grant) -> Result<Arc<Kept>> {
-        let made = self.core.files.make_directory(&self.name, None).and_then(|made| {
-            let groups = self.core.files.make_group_directory(&self.name)?;
-            Ok(u64::from(made) + u64::from(groups))
-        });
-        let made = made.map_err(|error| self.create_failed("make a directory", error))?;
-        grant.spend(made * space::DIRECTORY_BYTES);
-        self.directory_bytes.fetch_add(made * space::DIRECTORY_BYTES, Ordering::Relaxed);
-        let kept = self.core.files.create_group(&self.name, class.cell_bytes());
-        let kept = kept.map_err(|error| self.create_failed("make a file", error))?;
+        let create = || self.core.files.create_group(&self.name, class.cell_bytes());
+        let mut created = create();
+        for _ in 0..3 {
+            match created {
+                // A sweep may remove an empty directory in between.
+                Err(Errno::NOENT) => self.make_group_directories(grant),
+                // The index knows nothing of what is there.
+                Err(Errno::EXIST) => self.core.files.unlink_group(&self.name, class.cell_bytes()),
+                _ => break,
+            }
+            .map_err(|error| self.create_failed("make a directory", error))?;
+            created = create();
+        }
+        let kept = created.map_err(|error| self.create_failed("make a file", error))?;
         self.core.files.keep(self.id, class.file_number(), &kept, || true);
         Ok(kept)
+    }
+
+    fn make_group_directories(&self, grant: &mut Grant) -> std::result::Result<(), Errno> {
+        self.make_directory(None, grant)?;
+        if self.core.files.make_group_directory(&self.name)? {
+            grant.spend(space::DIRECTORY_BYTES);
+            self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Drops a small object. With its gate. The pieces that left: its only one.

@@ -185,7 +185,12 @@ impl Shelf {
         }
         let mut gate = self.gate(object.slot);
         if self.state(piece).still(state) {
-            tracing::warn!(dataset = self.name, key = %self.key(object.slot), "a cache file is shorter than it should be: dropping it");
+            let key = self.key(object.slot);
+            if self.class_of(object).is_some() && state.kind() == Kind::Unverified {
+                tracing::debug!(dataset = self.name, %key, "the cell of a small object was reused before a crash");
+            } else {
+                tracing::warn!(dataset = self.name, %key, "cached bytes are damaged or gone: dropping the object");
+            }
             let gone = self.drop_object(&mut gate, object);
             self.lost.lock().extend(gone);
         }

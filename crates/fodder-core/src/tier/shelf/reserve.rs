@@ -24,6 +24,11 @@ impl Reservation {
         self.space.bytes()
     }
 
+    /// Whether all of it is charged already.
+    pub fn is_charged(&self) -> bool {
+        self.cell.is_some()
+    }
+
     pub(super) fn of(&self, space: &Arc<Space>) -> bool {
         self.space.of(space)
     }
@@ -51,6 +56,11 @@ impl Shelf {
         self.class_of(object).map_or_else(|| self.file_charge(object, piece), |class| class.cell_bytes())
     }
 
+    /// Whether a piece is all of a small object.
+    pub fn is_small(&self, piece: PieceId) -> bool {
+        self.object_of(piece.0).is_some_and(|object| self.class_of(object).is_some())
+    }
+
     /// Bytes of an object's cell, if it is stored in a group file: they are free at once for others of its size, and for all as
     /// soon as enough have left.
     pub fn cell_bytes(&self, object: ObjectSlot) -> Option<u64> {
@@ -73,8 +83,7 @@ impl Shelf {
     pub fn reserve_for(&self, piece: PieceId) -> Option<Reservation> {
         let object = self.object_of(piece.0)?;
         if let Some(class) = self.class_of(object) {
-            let cell = self.reserve_cell(class)?;
-            return Some(Reservation { space: self.grant(0, 0)?, cell: Some(cell) });
+            return self.reserve_small(class);
         }
         let space = self.grant(self.cost(piece), self.inodes_for(object))?;
         Some(Reservation { space, cell: None })

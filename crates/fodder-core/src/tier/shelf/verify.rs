@@ -29,8 +29,10 @@ impl Shelf {
                 let epoch = self.epoch(object.slot).load(Ordering::SeqCst);
                 if let Ok(source) = self.source(object, epoch, true) {
                     // Only advice: what stays in memory is compared there.
-                    let len = NonZeroU64::new(object.size);
-                    let _ = rustix::fs::fadvise(&source.kept.file, source.start, len, Advice::DontNeed);
+                    let block = self.core.space.block;
+                    let start = source.start / block * block;
+                    let len = NonZeroU64::new((source.start + object.size - start).next_multiple_of(block));
+                    let _ = rustix::fs::fadvise(&source.kept.file, start, len, Advice::DontNeed);
                 }
             }
             for piece in object.pieces().filter(|&piece| self.state(piece).present()) {

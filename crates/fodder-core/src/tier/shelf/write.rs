@@ -10,7 +10,7 @@ use crate::{
         files::{Kept, SEALED_MODE, is_out_of_inodes, is_want_of_descriptors},
         group::SizeClass,
         log::Record,
-        space::{self, piece_len},
+        space::{self, Grant, piece_len},
         state::{Kind, State},
     },
 };
@@ -206,17 +206,21 @@ impl Shelf {
     }
 
     fn make_directories(&self, shard: u8, reservation: &mut Reservation) -> std::result::Result<(), Errno> {
-        for shard in [None, Some(shard)] {
-            if self.core.files.make_directory(&self.name, shard)? {
-                // A disk that turns is better off with everything close together.
-                if shard.is_none() && self.core.medium == Medium::Ssd {
-                    self.core.files.spread(&self.name);
-                }
-                self.directories.fetch_add(1, Ordering::Relaxed);
-                reservation.space.spend(space::DIRECTORY_BYTES);
-                reservation.space.spend_inode();
-                self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
+        self.make_directory(None, &mut reservation.space)?;
+        self.make_directory(Some(shard), &mut reservation.space)
+    }
+
+    /// Makes the dataset's directory, or one of the 256 inside it, if it is not there.
+    pub(super) fn make_directory(&self, shard: Option<u8>, grant: &mut Grant) -> std::result::Result<(), Errno> {
+        if self.core.files.make_directory(&self.name, shard)? {
+            // A disk that turns is better off with everything close together.
+            if shard.is_none() && self.core.medium == Medium::Ssd {
+                self.core.files.spread(&self.name);
             }
+            self.directories.fetch_add(1, Ordering::Relaxed);
+            grant.spend(space::DIRECTORY_BYTES);
+            grant.spend_inode();
+            self.directory_bytes.fetch_add(space::DIRECTORY_BYTES, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -276,20 +280,12 @@ impl Shelf {
         self.still_holds(written).then_some((record, crc))
     }
 
-    /// Syncs a file of which some pieces were written. What cannot be synced is dropped: nobody knows what the disk holds of it.
-    pub(in crate::tier) fn sync_file<'a>(&self, number: u32, pieces: impl Iterator<Item = &'a Written>) {
-        let _table = self.table.load();
-        let Some(class) = SizeClass::of_file_number(number) else { return self.sync_object(number) };
-        let synced = self.group_file(class, true).map_err(Into::into).and_then(|kept| kept.file.sync_data());
-        let Err(error) = synced else { return };
-        self.write_failed("sync a file", &error);
-        for piece in pieces.filter(|piece| self.still_holds(piece)) {
-            if let Some(object) = self.object(piece.slot) {
-                let gone = self.drop_object(&mut self.gate(object.slot), object);
-                self.lost.lock().extend(gone);
-            }
+    /// Syncs a file of which pieces were written. What cannot be synced is dropped: nobody knows what the disk holds of it.
+    pub(in crate::tier) fn sync_file(&self, number: u32) {
+        match SizeClass::of_file_number(number) {
+            Some(class) => self.sync_group(class),
+            None => self.sync_object(number),
         }
-        self.compact(class);
     }
 
     fn sync_object(&self, slot: u32) {

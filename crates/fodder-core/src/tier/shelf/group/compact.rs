@@ -5,6 +5,7 @@
 
 use super::{ReservedCell, group_charge, is_unchanged};
 use crate::tier::{
+    files::is_want_of_descriptors,
     group::{Cells, KEY_BYTES, Move, SizeClass},
     shelf::Shelf,
 };
@@ -13,13 +14,15 @@ use std::{os::unix::fs::FileExt, sync::atomic::Ordering};
 
 /// Cells are moved as soon as the free ones of a class would fill so many blocks.
 const SLACK_BLOCKS: u64 = 4;
-/// And this part of all its cells.
+/// And this part of all its cells, if that is not too much.
 const SLACK_SHARE: u64 = 64;
-/// A cell that is free with the next commit: its object was moved to another one, which is not durable yet, or it was not used.
+const MAX_SLACK: u64 = 1 << 20;
+/// A file that is to be cut with the next commit.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::tier) struct LeftCell {
     class: SizeClass,
-    cell: u32,
+    /// The cell whose object was moved to another one, which is free as soon as that is durable. None if the file has no objects.
+    cell: Option<u32>,
 }
 
 impl Shelf {
@@ -27,7 +30,8 @@ impl Shelf {
     pub(in crate::tier::shelf) fn compact(&self, class: SizeClass) {
         let group = self.groups.of(class);
         let worthwhile = |cells: &Cells| {
-            let slack = (SLACK_BLOCKS * self.core.space.block).max(class.offset(cells.len()) / SLACK_SHARE);
+            let slack =
+                (SLACK_BLOCKS * self.core.space.block).max((class.offset(cells.len()) / SLACK_SHARE).min(MAX_SLACK));
             class.offset(cells.free()) >= slack || cells.free() == cells.len()
         };
         if !worthwhile(&group.cells.lock()) {
@@ -45,10 +49,10 @@ impl Shelf {
         self.shorten(class);
     }
 
-    pub(super) fn free_later(&self, class: SizeClass, cell: u32) {
+    /// Leaves it to the committer to cut a file in which nothing is left.
+    pub(in crate::tier::shelf) fn shorten_later(&self, class: SizeClass) {
         if let Some(shelf) = self.me.upgrade() {
-            self.core.moving.fetch_add(class.cell_bytes(), Ordering::Relaxed);
-            self.core.queue.left(shelf, LeftCell { class, cell });
+            self.core.queue.left(shelf, LeftCell { class, cell: None });
         }
     }
 
@@ -56,8 +60,10 @@ impl Shelf {
     pub(in crate::tier) fn release_left(&self, left: &[LeftCell]) {
         let mut classes: Vec<SizeClass> = left.iter().map(|left| left.class).collect();
         for LeftCell { class, cell } in left {
-            self.groups.of(*class).cells.lock().release(*cell);
-            self.core.moving.fetch_sub(class.cell_bytes(), Ordering::Relaxed);
+            if let Some(cell) = cell {
+                self.groups.of(*class).cells.lock().release(*cell);
+                self.core.moving.fetch_sub(class.cell_bytes(), Ordering::Relaxed);
+            }
         }
         classes.sort_unstable();
         classes.dedup();
@@ -68,10 +74,12 @@ impl Shelf {
     fn move_cell(&self, class: SizeClass, Move { slot, from, to }: Move) -> bool {
         let _table = self.table.load();
         let Some(shelf) = self.me.upgrade() else { return false };
-        let target = ReservedCell { shelf, class, cell: Some(to) };
+        let target = ReservedCell { shelf: shelf.clone(), class, cell: Some(to) };
         let Some(object) = self.object(slot) else { return false };
-        let Some(mut grant) = self.grant(0, 0) else { return false };
-        let Ok(writing) = self.writable_group(class, to, &mut grant) else { return false };
+        if self.closed() {
+            return false;
+        }
+        let Ok(writing) = self.writable_group(class, to, None) else { return false };
         let mut gate = self.gate(slot);
         let state = self.state(object.first);
         if !state.present() || self.cell(object) != from {
@@ -94,41 +102,73 @@ impl Shelf {
         self.groups.of(class).cells.lock().leave(from);
         self.commit_soon(object, object.first, state, bytes.len() as u64);
         // A crash before the commit must not cost what is cached.
-        self.free_later(class, from);
+        self.core.moving.fetch_add(class.cell_bytes(), Ordering::Relaxed);
+        self.core.queue.left(shelf, LeftCell { class, cell: Some(from) });
         true
     }
 
     /// Gives back the blocks behind the last cell.
-    pub(super) fn shorten(&self, class: SizeClass) {
+    pub(in crate::tier::shelf) fn shorten(&self, class: SizeClass) {
         let group = self.groups.of(class);
+        let charge = |cells| group_charge(class, cells, self.core.space.block);
         let mut length = group.length.write();
-        // From here on cells may be added, but nobody writes one before the length is known again.
-        let trimmed = || {
+        let is_worthwhile = {
             let mut cells = group.cells.lock();
             cells.trim();
-            class.offset(cells.len())
+            charge(cells.charged()) > charge(cells.len())
         };
-        let end = trimmed();
-        if *length > end {
-            *length = match self.group_file(class, true) {
-                // To set a length would hide what another program has cut off.
-                Ok(kept) if is_unchanged(&kept, *length) => match kept.file.set_len(end) {
-                    Ok(()) => end,
-                    Err(_) => return,
-                },
-                Ok(_) | Err(Errno::NOENT) => {
-                    self.drop_group(class);
-                    trimmed();
-                    0
-                }
-                Err(_) => return,
-            };
+        // A shelf that is closed may have a successor, whose file has the same name.
+        if self.closed() || !is_worthwhile || !self.cut(class, &mut length) {
+            return;
         }
         let mut cells = group.cells.lock();
         let (before, now) = (cells.charged(), cells.len());
         cells.set_charged(now);
         drop(cells);
-        let charge = |cells| group_charge(class, cells, self.core.space.block);
         self.release(charge(before) - charge(now.min(before)));
+    }
+
+    /// Cuts the file behind the last cell; false if that is not possible now. Cells may be added meanwhile, but nobody writes one
+    /// before the length is known again.
+    pub(in crate::tier::shelf) fn cut(&self, class: SizeClass, length: &mut u64) -> bool {
+        let cells = &self.groups.of(class).cells;
+        let end = class.offset(cells.lock().len());
+        if *length <= end {
+            return true;
+        }
+        *length = match self.group_file(class, true) {
+            // To set a length would hide what another program has cut off.
+            Ok(kept) if is_unchanged(&kept, *length) => match kept.file.set_len(end) {
+                Ok(()) => end,
+                Err(_) => return false,
+            },
+            Ok(_) | Err(Errno::NOENT) => {
+                self.drop_group(class);
+                cells.lock().trim();
+                0
+            }
+            Err(_) => return false,
+        };
+        true
+    }
+
+    /// Syncs the file of a class. If that fails, all of it is dropped: an error is reported once, and what else was written since the
+    /// last time may be lost too.
+    pub(in crate::tier::shelf) fn sync_group(&self, class: SizeClass) {
+        let synced = match self.group_file(class, true) {
+            Ok(kept) => kept.file.sync_data(),
+            // To sync all of them none needs to be opened.
+            Err(error) if is_want_of_descriptors(error) => rustix::fs::syncfs(&self.core.root).map_err(Into::into),
+            Err(error) => Err(error.into()),
+        };
+        let Err(error) = synced else { return };
+        let mut length = self.groups.of(class).length.write();
+        if !self.closed() && *length > 0 {
+            self.write_failed("sync a file", &error);
+            self.drop_group(class);
+            *length = 0;
+        }
+        drop(length);
+        self.shorten(class);
     }
 }

@@ -52,7 +52,7 @@ impl Shelf {
                 continue;
             }
             if cells > 0 {
-                self.shorten(class);
+                self.cut(class, &mut group.length.write());
             } else if self.core.files.unlink_group(&self.name, class.cell_bytes()).is_ok() {
                 *group.length.write() = 0;
             }
@@ -62,8 +62,10 @@ impl Shelf {
     /// Removes all group files: the dataset was removed, and its objects dropped.
     pub(in crate::tier::shelf) fn remove_groups(&self) {
         for class in SizeClass::all() {
+            let group = self.groups.of(class);
+            *group.length.write() = 0;
             self.core.files.forget(self.id, class.file_number(), || {});
-            let mut cells = self.groups.of(class).cells.lock();
+            let mut cells = group.cells.lock();
             self.release(group_charge(class, cells.charged(), self.core.space.block));
             *cells = Cells::default();
         }
