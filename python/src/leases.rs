@@ -7,7 +7,7 @@
 mod table;
 
 use crate::connection::{Connection, Whom};
-use fodder_api::{Address, Result, frames::Leased};
+use fodder_api::{Address, Error, Result, frames::Leased};
 use pyo3::{exceptions::PyOSError, prelude::*, types::PyBytes};
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use std::{
     },
     time::Duration,
 };
-use table::{Next, Reads, Table, Wanted};
+use table::{Answer, Next, Reads, Table, Wanted};
 
 /// How often the background thread runs while leases are held.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -155,8 +155,8 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return None,
         };
         match request_over(&mut connection, whom, dataset, snapshot, &wanted.ids) {
-            Ok((items, leased)) => {
-                self.table().insert(dataset, snapshot, items, leased, wanted.replaces_oldest);
+            Ok((items, answer)) => {
+                self.table().insert(dataset, snapshot, items, answer, wanted.replaces_oldest);
                 drop(connection);
                 self.sweep_later();
             }
@@ -248,7 +248,7 @@ fn request_over(
     dataset: &str,
     snapshot: &str,
     ids: &[u64],
-) -> Result<(u64, Vec<Leased>)> {
+) -> Result<(u64, Answer)> {
     let mut open = match connection.take() {
         Some(open) => open,
         None => Connection::new(whom, 0)?,
@@ -256,9 +256,16 @@ fn request_over(
     let opened = open.open(dataset, snapshot)?;
     let leases = open.client.get_cached_leases(opened.handle, ids)?;
     *connection = Some(open);
-    // An answer about another item than the one that was asked for is not kept under its id.
-    let granted = leases.into_iter().flatten().filter(|leased| leased.asked == leased.served);
-    Ok((opened.items, granted.collect()))
+    let mut answer = Answer::default();
+    for (id, lease) in ids.iter().zip(leases) {
+        match lease {
+            // An answer about another item than the one that was asked for is not kept under its id.
+            Ok(leased) if leased.asked == leased.served => answer.granted.push(leased),
+            Err(Error::Invalid(_)) => answer.small.push(*id),
+            _ => {}
+        }
+    }
+    Ok((opened.items, answer))
 }
 
 /// Files that may be kept open: a quarter of what this process may open.

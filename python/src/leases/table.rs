@@ -3,7 +3,7 @@
 use super::{Kept, descriptor};
 use fodder_api::frames::{Leased, MAX_LEASES};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     os::fd::RawFd,
     sync::{Arc, atomic::AtomicU64, atomic::Ordering::Relaxed},
     time::Instant,
@@ -11,6 +11,8 @@ use std::{
 
 /// Snapshots of datasets whose files are kept at once.
 const MAX_SNAPSHOTS: usize = 8;
+/// Items of a snapshot that are remembered as too small for a cache file of their own. Beyond that they are asked for again.
+const MAX_SMALL: usize = 1 << 20;
 /// Reads of kept files that are reported together.
 const MAX_REPORTED: usize = 1024;
 /// The most reads that pass after refusals before leases are requested again.
@@ -32,6 +34,8 @@ struct Snapshot {
     /// 0 until the node has said it.
     items: u64,
     kept: HashMap<u64, Arc<Kept>>,
+    /// Items that never have a cache file of their own.
+    small: HashSet<u64>,
     /// Ids in the order in which their leases came.
     order: VecDeque<u64>,
     /// Reads that were not reported yet.
@@ -60,6 +64,14 @@ pub(super) struct Wanted {
     pub(super) ids: Vec<u64>,
     /// Whether what is granted replaces the oldest files of its snapshot where no place is free.
     pub(super) replaces_oldest: bool,
+}
+
+/// What the node answered to a request for leases.
+#[derive(Default)]
+pub(super) struct Answer {
+    pub(super) granted: Vec<Leased>,
+    /// Items that never have a cache file of their own.
+    pub(super) small: Vec<u64>,
 }
 
 /// An item: dataset, snapshot and id.
@@ -92,6 +104,9 @@ impl Table {
             let due = of.reads.len() >= MAX_REPORTED;
             return Next::Read(Arc::clone(kept), if due { std::mem::take(&mut of.reads) } else { Vec::new() });
         }
+        if of.small.contains(&id) {
+            return Next::Pass;
+        }
         if of.pass > 0 {
             of.pass -= 1;
             return Next::Pass;
@@ -107,24 +122,22 @@ impl Table {
         let of = &self.snapshots[at];
         let fits = of.items > 0 && of.items <= self.capacity as u64;
         let end = if in_sequence || fits { of.items.min(id + MAX_LEASES as u64) } else { 0 }.max(id + 1);
-        let mut ids: Vec<u64> = (id..end).filter(|id| !of.kept.contains_key(id)).collect();
+        let mut ids: Vec<u64> = (id..end).filter(|id| !of.kept.contains_key(id) && !of.small.contains(id)).collect();
         let replaceable = if in_sequence { of.kept.len() } else { 0 };
         ids.truncate(self.capacity - self.held + replaceable);
         Wanted { ids, replaces_oldest: in_sequence }
     }
 
     /// Keeps what the node granted. Nothing granted: leases are requested less often from now on.
-    pub(super) fn insert(
-        &mut self,
-        dataset: &str,
-        snapshot: &str,
-        items: u64,
-        granted: Vec<Leased>,
-        replaces_oldest: bool,
-    ) {
+    pub(super) fn insert(&mut self, dataset: &str, snapshot: &str, items: u64, answer: Answer, replaces_oldest: bool) {
+        let Answer { granted, small } = answer;
         let used = self.made.elapsed().as_secs();
         let at = self.at(dataset, snapshot);
         self.snapshots[at].items = items;
+        let has_learnt = self.snapshots[at].remember_small(small);
+        if granted.is_empty() && has_learnt {
+            return;
+        }
         if granted.is_empty() {
             return self.snapshots[at].refused();
         }
@@ -231,6 +244,7 @@ impl Snapshot {
             snapshot: snapshot.into(),
             items: 0,
             kept: HashMap::new(),
+            small: HashSet::new(),
             order: VecDeque::new(),
             reads: Vec::new(),
             next: 0,
@@ -243,6 +257,15 @@ impl Snapshot {
     fn remove_oldest(&mut self, count: usize) -> usize {
         let oldest = self.order.drain(..count.min(self.order.len()));
         oldest.filter(|id| self.kept.remove(id).is_some()).count()
+    }
+
+    /// Whether any of them was not known.
+    fn remember_small(&mut self, small: Vec<u64>) -> bool {
+        let before = self.small.len();
+        if before + small.len() <= MAX_SMALL {
+            self.small.extend(small);
+        }
+        self.small.len() > before
     }
 
     /// No lease was granted: the next request is twice as far away.

@@ -246,12 +246,7 @@ impl Dataset {
             return Ok(lease);
         }
         let size = self.objects().size(object);
-        if self.stocks.iter().all(|(_, stock)| stock.shelf.cell_bytes(object).is_some()) {
-            let path = self.objects().path(object);
-            return Err(Error::Full(format!(
-                "{path:?} ({size} bytes) is too small for a cache file of its own: read it"
-            )));
-        }
+        self.check_leasable(object)?;
         self.read_stream(object, 0..size).try_for_each(|_| async { Ok(()) }).await?;
         // What waits in memory for jobs lands when they have come, which may be after whoever waits here.
         self.flights.settled(self.pieces_of(object), |piece| self.staging.has(piece)).await;
@@ -263,6 +258,16 @@ impl Dataset {
                 "{path:?} ({size} bytes) is not cached completely in one tier: increase the cache size, or read it instead"
             ))
         })
+    }
+
+    /// [`Error::Invalid`] for an object that never has a cache file of its own.
+    pub fn check_leasable(&self, object: ObjectSlot) -> Result<()> {
+        if !self.stocks.iter().all(|(_, stock)| stock.shelf.cell_bytes(object).is_some()) {
+            return Ok(());
+        }
+        let objects = self.objects();
+        let (path, size) = (objects.path(object), objects.size(object));
+        Err(Error::Invalid(format!("{path:?} ({size} bytes) is too small for a cache file of its own: read it")))
     }
 
     /// Whether one tier has all of an object.

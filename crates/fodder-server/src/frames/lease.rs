@@ -203,6 +203,11 @@ impl Connection {
                 Some(lease) => {
                     drop(fetched.insert(object, lease.map(|lease| (Source::Tier(lease.medium), Arc::new(lease)))))
                 }
+                None if fetch == Fetch::Cached
+                    && let Err(error) = dataset.check_leasable(object) =>
+                {
+                    fetched.insert(object, Err(error));
+                }
                 None if fetch != Fetch::Missing => {
                     fetched.insert(object, Err(Error::Full("the object is not completely cached in one tier".into())));
                 }

@@ -285,7 +285,7 @@ async fn a_small_object_is_never_leased_and_given_by_its_bytes_without_the_origi
         std::fs::remove_dir_all(origin).unwrap();
         assert!(client.open_object(handle, object, (7, Arriving::Ignore), &mut batch).unwrap().is_none());
         assert!(batch.get(0).unwrap().data.unwrap() == expected);
-        let Err(Error::Full(text)) = client.lease_path(handle, "bee/002.jpg") else {
+        let Err(Error::Invalid(text)) = client.lease_path(handle, "bee/002.jpg") else {
             panic!("a lease of a small object")
         };
         assert!(text.contains("too small for a cache file"), "{text}");
