@@ -60,6 +60,20 @@ def test_a_warm_item_is_read_again_though_the_node_does_not_answer(node, warm, d
         node.process.send_signal(18)
 
 
+def test_small_items_are_not_leased_and_large_ones_beside_them_are(serve, tmp_path):
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    content = [bytes([number]) * (20_000 if number % 2 else 20) for number in range(20)]
+    for number, each in enumerate(content):
+        (folder / f"{number:02}").write_bytes(each)
+    mixed = fodder.connect(serve(str(folder), "--name", "mixed").address).dataset("mixed")
+    mixed.warm(progress=False)
+    for _ in range(3):
+        assert [mixed[number] for number in range(20)] == content
+    assert held(mixed) == 10
+    assert mixed.stats().bytes_from_origin == sum(map(len, content))
+
+
 def test_reads_of_kept_files_count_as_hits(warm, data):
     for _ in range(3):
         read_all(warm, data)

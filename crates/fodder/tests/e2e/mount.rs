@@ -11,6 +11,7 @@ mod life;
 mod link;
 mod mode;
 mod recover;
+mod small;
 mod soak;
 mod stall;
 mod tool;
