@@ -72,7 +72,7 @@ def connect(addr: str | Sequence[str] | None = None, *, timeout: float = 30.0, p
                 if isinstance(error, errors.Denied) and len(addresses) == 1:
                     raise
                 reason = str(error).removeprefix(f"cannot reach the node at {address}: ")
-                tried.append(f"  {address}: {reason.split('; see whether')[0]}")
+                tried.append(f"  {address}: {reason.split('; check that')[0]}")
     raise errors.Unavailable(
         "no node answers; start one with `fodder serve ORIGIN`, or give its address. Tried:\n" + "\n".join(tried)
     )

@@ -29,7 +29,9 @@ class Stats:
         try:
             return self.__dict__["counts"][name]
         except KeyError:
-            raise AttributeError(f"there is no count {name!r}; there are: {', '.join(self.__dict__['counts'])}") from None
+            raise AttributeError(
+                f"there is no count {name!r}; there are: {', '.join(self.__dict__['counts'])}"
+            ) from None
 
     @property
     def hits(self) -> int:

@@ -282,7 +282,7 @@ async fn an_origin_that_gives_nothing_is_given_up() {
     let engine = fodder_core::Engine::open(world.engine_config()).await.unwrap();
     let dataset = engine.add_dataset(config).await.unwrap();
     let ended = dataset.warm(all()).unwrap().ended().await;
-    assert!(matches!(&ended, Err(Error::Unavailable(text)) if text.contains("in a row")), "{ended:?}");
+    assert!(matches!(&ended, Err(Error::Unavailable(text)) if text.contains("64 consecutive failures")), "{ended:?}");
     assert!(dataset.stats().origin_requests < 100);
     engine.shutdown().await;
 }

@@ -73,7 +73,7 @@ fn a_batch_asked_for_wrongly_is_refused() {
     let early = run.ledger.acknowledge(&run.deal, 0, 1).unwrap_err().to_string();
     assert!(early.contains("batch 1 of rank 0 was not delivered (the next is 1)"), "{early}");
     run.ledger.acknowledge(&run.deal, 0, 0).unwrap();
-    assert!(message(run.ledger.given(0, 0, 8)).contains("acknowledged as consumed: ask for batch 1"));
+    assert!(message(run.ledger.given(0, 0, 8)).contains("is already acknowledged: ask for batch 1"));
 }
 
 #[test]

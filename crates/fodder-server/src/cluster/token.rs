@@ -36,7 +36,7 @@ impl Token {
 
     /// From a file.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the token in", path, &error))?;
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the token file", path, &error))?;
         Self::new(&text)
     }
 

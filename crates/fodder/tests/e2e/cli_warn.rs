@@ -85,7 +85,7 @@ fn settings_without_effect_on_a_dataset_that_the_node_has_are_warnings_that_say_
     let said = join(&["--policy", "sieve", "--cache-size", "50%", "--refresh", "5s", "--max-depth", "3"]);
     let whatever = ["policy sieve (it has lru)", "cache size 50%", "refresh", "how the origin is listed"];
     assert_warns(&said.stderr, &whatever);
-    assert_warns(&said.stderr, &["\"pets\" already", "fodder datasets remove pets", "another name"]);
+    assert_warns(&said.stderr, &["already has dataset \"pets\"", "fodder datasets remove pets", "another name"]);
     assert_eq!(warnings(&said).len(), 1, "{}", said.stderr);
 
     let said = join(&["--cache-size", "1GiB"]);

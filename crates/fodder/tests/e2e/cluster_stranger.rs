@@ -170,7 +170,7 @@ fn a_node_with_a_token_answers_its_own_machine_alone_though_it_joins_nobody() {
     let args = [&[data.path(), "--name", "pets"], &flags[..]].concat();
     let start = || network.on(Host::Node(0), || Node::try_start(&dir.path().join("cache"), &args));
     let said = start().err().expect("a token that is not there is not passed over").stderr;
-    assert!(said.contains("read the token in"), "{said}");
+    assert!(said.contains("cannot read the token file"), "{said}");
 
     std::fs::write(&token, "a word that nobody else knows").unwrap();
     let node = start().ok().expect("the node starts");

@@ -27,6 +27,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Stdio},
 };
@@ -59,6 +60,8 @@ impl Place {
         for name in ["origin", "cache", "mnt"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
+        // As the commands create it; otherwise they warn.
+        fs::set_permissions(dir.path().join("cache"), fs::Permissions::from_mode(0o700)).unwrap();
         Self { dir, way }
     }
 

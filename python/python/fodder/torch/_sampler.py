@@ -190,7 +190,9 @@ class ImportanceSampler(EpochSampler):
     ) -> None:
         super().__init__(dataset, **how)
         if not (beta >= 0 and 0 < floor <= 1 and reuse_factor >= 1 and warm_up >= 0):
-            raise ValueError("beta and warm_up must be at least 0, reuse_factor at least 1, and floor above 0 and at most 1")
+            raise ValueError(
+                "beta and warm_up must be at least 0, reuse_factor at least 1, and floor above 0 and at most 1"
+            )
         self.warm_up, self.reuse_factor, self.beta, self.floor = warm_up, reuse_factor, beta, floor
         self.clip, self._share = clip, share
         self.losses: _Floats = np.full(len(self.dataset), np.nan)

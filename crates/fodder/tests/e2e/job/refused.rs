@@ -83,7 +83,8 @@ fn embeddings_that_make_no_sense_are_refused() {
         job.call(async |job| job.report_embeddings(dimension, ids, values).await)
     };
     assert_refused(embed(3, &[0, 1], &[0.0; 5]), "5 numbers");
-    assert_refused(embed(0, &[], &[]), "0 numbers");
+    assert_refused(embed(0, &[0], &[]), "0 numbers");
+    assert_refused(embed(2, &[], &[]), "no embeddings");
     assert_refused(embed(2, &[0], &[0.0, f32::NAN]), "NaN");
     assert_refused(embed(2, &[ITEMS], &[0.0, 1.0]), "50");
     assert_eq!(embed(2, &[0, 1], &[0.0, 1.0, 1.0, 0.0]).unwrap(), 2);

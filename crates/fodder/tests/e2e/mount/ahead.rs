@@ -51,7 +51,7 @@ fn a_file_read_in_order_is_fetched_ahead_in_few_large_requests() {
     let (ahead, used) = (count(&node, "readahead_bytes"), count(&node, "readahead_used_bytes"));
     assert!(ahead >= LARGE as u64 / 2 && used == ahead, "{used} of {ahead} bytes were used");
     let text = node.client(&["status"]).good().text();
-    assert!(text.contains("guessed ") && text.contains("used (100.0 %)"), "{text}");
+    assert!(text.contains("fetched for readers without a job") && text.contains("used (100.0 %)"), "{text}");
     drop(file);
     mounted.unmount();
 }

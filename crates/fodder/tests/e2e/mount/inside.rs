@@ -148,7 +148,10 @@ fn a_path_that_is_not_in_a_mount_is_refused_with_what_there_is() {
     }
     for command in ["status", "evict", "advise", "index"] {
         let said = world.ask(&[command], &world.place.origin()).bad();
-        assert!(said.contains("in no mount") && said.contains(mnt.to_str().unwrap()), "{command}: {said}");
+        assert!(
+            said.contains("is not in a mount of Fodder") && said.contains(mnt.to_str().unwrap()),
+            "{command}: {said}"
+        );
     }
 }
 

@@ -180,9 +180,9 @@ fn a_node_mounts_again_what_was_killed_and_not_what_was_unmounted(way: Way) {
     kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::KILL).unwrap();
     wait_for("it to be mounted again", || fs::read(place.mnt().join("a")).is_ok_and(|found| found == bytes(1, 1000)));
     let second = mounting(&node, &place).unwrap();
-    assert!(first != second && node.log().contains("made again"), "{}", node.log());
+    assert!(first != second && node.log().contains("mounting again"), "{}", node.log());
     run(fodder().arg("unmount").arg(place.mnt())).good();
-    wait_for("the node to notice", || node.log().contains("goes on without it"));
+    wait_for("the node to notice", || node.log().contains("continues without the mount"));
     assert!(!is_mounted(&place.mnt()));
     assert_eq!(node.stop(), 0);
 }
