@@ -460,7 +460,7 @@ def test_settings_that_mean_nothing_are_refused(pets):
         loader_of(pets, mode="loose")
     with pytest.raises(ValueError, match="at least 1"):
         loader_of(pets, batch_size=0)
-    with pytest.raises(ValueError, match="rank 2 in a world of 2"):
+    with pytest.raises(ValueError, match="no rank 2: the job has 2 ranks"):
         loader_of(pets, rank=2, world=2)
     with pytest.raises(ValueError, match="pad, drop or exact"):
         list(loader_of(pets, uneven="most"))

@@ -14,7 +14,7 @@ def rank_and_world(rank: int | None = None, world: int | None = None) -> tuple[i
     if rank is not None or world is not None:
         rank, world = rank or 0, world if world is not None else 1
         if not 0 <= rank < world:
-            raise ValueError(f"no rank {rank}: world has {world} ranks, numbered from 0")
+            raise ValueError(f"no rank {rank}: the job has {world} ranks, numbered from 0")
         return rank, world
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
