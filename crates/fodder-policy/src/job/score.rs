@@ -178,7 +178,7 @@ fn check(items: u32, scores: Scores<'_>) -> Result<()> {
     }
     if let Some(id) = ids.and_then(|ids| ids.iter().find(|&&id| id >= items)) {
         return Err(Error::Invalid(format!(
-            "a score was reported for item {id}, but the snapshot has {items} items, counted from 0"
+            "a score was reported for item {id}, but the snapshot has {items} items, numbered from 0"
         )));
     }
     if let Some(place) = values.iter().position(|value| !value.is_finite()) {

@@ -64,7 +64,7 @@ impl Listed {
 
 fn unknown(id: u32, position: usize, items: u32) -> Error {
     Error::Invalid(format!(
-        "the plan asks for item {id} at position {position}, but the snapshot has {items} items, counted from 0: \
+        "the plan asks for item {id} at position {position}, but the snapshot has {items} items, numbered from 0: \
          plan with ids of this snapshot"
     ))
 }

@@ -63,7 +63,7 @@ impl Reader {
     }
 
     fn line(&mut self, bytes: &[u8]) -> Result<()> {
-        let Ok(text) = str::from_utf8(bytes) else { return Err(self.junk(bytes, "is no text")) };
+        let Ok(text) = str::from_utf8(bytes) else { return Err(self.junk(bytes, "is not text")) };
         let text = text.trim();
         if !text.is_empty() && !text.starts_with('#') {
             self.words(text)?;

@@ -70,7 +70,7 @@ fn a_line_that_is_no_request_is_named() {
     assert_eq!(message(&long), format!("line 1 has no whole number as the id in column 1: {:?}…", "9".repeat(60)));
     assert_eq!(
         read_as(b"12\n\xff\xfe\n34343434", "").unwrap_err().to_string(),
-        "line 2 is no text: \"\u{fffd}\u{fffd}\""
+        "line 2 is not text: \"\u{fffd}\u{fffd}\""
     );
     let endless = read(&"x".repeat(100_000)).unwrap_err().to_string();
     assert!(endless.starts_with("line 1 is longer than a line of a trace can be: \"xxx"), "{endless}");
