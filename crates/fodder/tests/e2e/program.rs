@@ -159,6 +159,19 @@ impl Node {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+        if signal == rustix::process::Signal::STOP {
+            wait_for("every thread to stop", || self.is_stopped());
+        }
+    }
+
+    /// Whether no thread of it runs any more. On a busy machine some still answer requests after the signal was sent.
+    fn is_stopped(&self) -> bool {
+        let mut threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        threads.all(|thread| {
+            let stat = fs::read_to_string(thread.unwrap().path().join("stat"));
+            // A thread that has ended meanwhile has no state.
+            stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+        })
     }
 
     /// SIGTERM, then its exit status.
