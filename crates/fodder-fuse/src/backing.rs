@@ -6,11 +6,12 @@
 use crate::sharded::Sharded;
 use fodder_api::frames::{Lease, LeaseStatus};
 use rustc_hash::FxHashMap;
+use rustix::io::ReadWriteFlags;
 use std::{
     collections::hash_map::Entry,
     fs::File,
-    io::{self, Write},
-    os::unix::fs::MetadataExt,
+    io::{self, IoSliceMut, Write},
+    os::unix::fs::{FileExt, MetadataExt},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -79,6 +80,16 @@ impl Backing {
             #[cfg(test)]
             Content::Own(file) => file,
         }
+    }
+
+    /// Reads what is in memory; an error or less if the disk must be waited for.
+    pub(crate) fn try_read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Content::Memory(file) = &self.content {
+            // It never waits, and the kernel does not know the flag for it.
+            return file.read_at(buffer, offset);
+        }
+        let parts = &mut [IoSliceMut::new(buffer)];
+        Ok(rustix::io::preadv2(self.file(), parts, offset, ReadWriteFlags::NOWAIT)?)
     }
 
     /// The kernel's number for the file; None if it does not take it.

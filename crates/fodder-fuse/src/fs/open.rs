@@ -17,10 +17,8 @@ use fodder_api::{
     frames::{Arriving, ObjectInfo},
 };
 use parking_lot::Mutex;
-use rustix::io::ReadWriteFlags;
 use std::{
-    io::{self, IoSliceMut},
-    iter,
+    io, iter,
     ops::Range,
     os::unix::fs::FileExt,
     sync::{
@@ -319,10 +317,8 @@ impl<N: Node> FileSystem<N> {
         };
         let length = u64::from(length).min(object.size.saturating_sub(offset)) as usize;
         let Some(whole) = whole else { return open?.rest.lock().read(offset, length, room).map(Ok) };
-        let mut parts = [IoSliceMut::new(room(length))];
         // Less than there is means that the rest must be waited for.
-        let read = rustix::io::preadv2(whole.file(), &mut parts, offset, ReadWriteFlags::NOWAIT);
-        (read == Ok(length)).then_some(Ok(length))
+        whole.try_read(room(length), offset).is_ok_and(|read| read == length).then_some(Ok(length))
     }
 
     /// Reads a range of a file, shorter only at its end. May wait.
