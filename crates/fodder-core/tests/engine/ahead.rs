@@ -107,6 +107,10 @@ async fn jobs_in_step_have_each_item_fetched_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_does_not_wait_for_what_is_staged_for_another_job() {
     let mut world = world(Policy::Minio, 20, 20);
+    for path in world.origin.keys().cloned().collect::<Vec<_>>() {
+        // Large enough for a cache file of its own.
+        world.put(&path, content(&path, 0, 2 * ITEM_BYTES));
+    }
     world.quota = Some(Quota::Bytes(1));
     world.tuning.fetching = Some(Strategy::Demand);
     let (engine, dataset) = world.start().await.unwrap();
