@@ -3,7 +3,7 @@
 //! Objects live in *segments* (files of flat columns, mapped read-only), each version of an object in a slot of its own.
 //! A *snapshot* is an order of slots and knows how they become items. A refresh appends one segment with what is new and
 //! seals one snapshot; a *manifest* names the files that count, and replacing it commits. `docs/decisions/0003` has the
-//! format. Objects that nothing needs any more are removed (`compact`, 0029). Nothing here knows of tiers, policies or doors.
+//! format. Objects that nothing needs any more are removed (`compact`, 0029). This module knows no tiers, policies or endpoints.
 
 mod compact;
 mod diff;

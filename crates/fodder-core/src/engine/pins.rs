@@ -1,7 +1,7 @@
 //! Which objects are in use, by reads and by fetches: those do not leave the catalog.
 //!
-//! An object may leave once no snapshot has it (0029). Whoever works with the pieces of an object for longer than a moment
-//! therefore pins it. Pinning an object and letting it leave exclude each other. Nothing here knows why an object leaves.
+//! An object may leave once no snapshot has it (0029). A fetch, and a read that may wait, therefore
+//! pins the object whose pieces it uses. Pinning an object and letting it leave exclude each other. Nothing here knows why an object leaves.
 
 use crate::id::ObjectSlot;
 use parking_lot::Mutex;

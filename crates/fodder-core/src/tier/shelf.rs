@@ -4,8 +4,8 @@
 //! a file (write, evict, seal, drop) goes through the gate of its object; whatever takes bytes away first marks the
 //! pieces, then moves the epoch, then touches the blocks. docs/decisions/0002-tier-files.md has the argument.
 //!
-//! Whoever looks up the pieces of an object holds the table of objects until it is done with them: the number of a piece is
-//! not given to another object before that (0029).
+//! An operation that looks up the pieces of an object holds the table of objects until it ends: the number of a piece is not given
+//! to another object before that (0029).
 
 mod attach;
 mod evict;

@@ -247,8 +247,8 @@ impl Unlinked {
         self.ever_leased.load(Ordering::Relaxed)
     }
 
-    /// A linked file that a client reports, however many clients do. Whoever unlinks it finds it from now on: if it is linked
-    /// now, it is carried when it is unlinked.
+    /// Registers a linked file that one or more clients report. An eviction that unlinks it later finds it here, and
+    /// charges it until the clients return it.
     pub(super) fn report_linked(&self, core: &Arc<Core>, inode: u64) -> Arc<LinkedFile> {
         self.ever_leased.store(true, Ordering::Relaxed);
         let mut state = self.state.lock();

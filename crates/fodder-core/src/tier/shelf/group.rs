@@ -49,7 +49,7 @@ impl Drop for ReservedCell {
         let is_unused = cells.free() == cells.len();
         drop(cells);
         if is_unused && !self.shelf.closed() {
-            // Not here: whoever drops it may be one who must not wait for the disk.
+            // Not here: a reservation may be dropped on a thread that must not wait for the disk.
             self.shelf.shorten_later(self.class);
         }
     }
@@ -221,7 +221,7 @@ impl Shelf {
             let gone = self.drop_object(&mut self.gate(object.slot), object);
             self.lost.lock().extend(gone);
         }
-        // Whoever opened it before does not keep it.
+        // A reader that opened the old file before this does not put it into the set of kept files.
         group.generation.fetch_add(1, Ordering::SeqCst);
         self.core.files.forget(self.id, class.file_number(), || {});
         if let Err(error) = self.core.files.unlink_group(&self.name, class.cell_bytes()) {
